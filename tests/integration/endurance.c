@@ -122,7 +122,7 @@ void endurance_sample(struct endurance *e, struct tdaemon *d) {
     json_object_foreach(objects, key, value) note(e, s, key, (double)json_integer_value(value));
     note(e, s, "threads", threads_of(tdaemon_pid(d)));
     note_device(e, s);
-    note(e, s, "memory_kib", (double)(tdaemon_rss_bytes(d) / 1024));
+    note(e, s, "memory_kib", (double)tdaemon_rss_bytes(d) / 1024);
     json_decref(objects);
     if (e->csv)
         fflush(e->csv);
@@ -204,7 +204,7 @@ static void judge_life(const struct endurance *e, const struct sample *s, unsign
            s[n - 1].at_s - s[0].at_s);
     for (unsigned q = 0; q < e->quantities; q++) {
         bool memory = !strcmp(e->quantity[q], "memory_kib");
-        if (memory || s[0].value[q] || s[n - 1].value[q])
+        if (memory || s[0].value[q] > 0 || s[n - 1].value[q] > 0)
             printf("    %-18s first %8.0f  last %8.0f  slope %+.1f an hour\n", e->quantity[q],
                    s[0].value[q], s[n - 1].value[q], slope(s, n, q));
         if (memory)

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Channels with a peer that was lost: which of the two ends asks, what it is answered, and that
+ * nobody else gets the end.
+ */
+#include "daemon/state/channel_away.h"
+#include "tests/unit/chan_steps.h"
+
+static void up_returning(void) {
+    up();
+    rig.config.peer_return_ms = 5000;
+    s->origin.life = 1;
+}
+
+TestSuite(peer_chan_return, .init = up_returning, .fini = down, .timeout = 60);
+
+#define KEY 0xa5
+
+static struct peer_msg asks(uint16_t type, uint64_t ref) {
+    struct peer_msg m = {.type = type};
+    m.chan_req = (struct peer_chan_req){
+        .ref = ref, .uid = 42, .worker = THERE, .port = uri.port, .service = "rpc"};
+    memset(m.chan_req.token, KEY, sizeof(m.chan_req.token));
+    return m;
+}
+
+/* An open channel that the peer has connected to us. */
+static void accepted(void) {
+    struct peer_msg m = asks(PEER_MSG_CHAN_REQ, REF);
+    in = raw_greet();
+    raw_send(in, &m);
+    AWAIT(sv->waiting == 1);
+    ch = end_of(s, &done);
+    ch->accepted = true;
+    incoming_accept(waiting(sv), ch, 1000 * MS);
+    out = answer_dial(2);
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    raw_expect(out, PEER_MSG_CHAN_BIND);
+    open_lane();
+    m = (struct peer_msg){.type = PEER_MSG_CHAN_OPEN, .chan_open.ref = ch->number};
+    raw_send(in, &m);
+    AWAIT(done.calls == 1);
+    cr_assert_eq(done.code, 0, "%s", done.text);
+}
+
+static void lose_both(void) {
+    raw_close(in);
+    raw_close(out);
+    AWAIT(fake_pending(FAKE_CHANNEL_REST) == 1);
+    cr_expect_eq(ch->way, CHANNEL_RESTING);
+    for (int i = 0; i < 5; i++) {
+        fake_answer_all();
+        settle();
+    }
+    cr_assert_eq(ch->way, CHANNEL_AWAY);
+}
+
+static void expect_refused(struct peer_msg *m, int status) {
+    raw_send(in, m);
+    struct peer_msg is = raw_expect(in, PEER_MSG_CHAN_REFUSE);
+    cr_expect_eq(is.chan_refuse.ref, m->chan_req.ref);
+    cr_expect_eq(is.chan_refuse.status, status, "%d: %s", is.chan_refuse.status,
+                 is.chan_refuse.text);
+    cr_expect_neq(ch->way, CHANNEL_COMING);
+}
+
+Test(peer_chan_return, an_end_waits_for_its_other_end_and_is_bound_again) {
+    accepted();
+    lose_both();
+    cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_CLOSED), 0);
+    struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + 1);
+    in = raw_greet();
+    raw_send(in, &m);
+    out = answer_dial(2);
+    AWAIT(fake_pending(FAKE_CHANNEL_WAY) == 1);
+    cr_expect_eq(ch->way, CHANNEL_COMING);
+    fake_answer(fake_call(FAKE_CHANNEL_WAY, 0), 0);
+    struct peer_msg bind = raw_expect(out, PEER_MSG_CHAN_BIND);
+    cr_expect_eq(bind.chan_bind.ref, REF + 1);
+    cr_expect_eq(bind.chan_bind.number, ch->number);
+    open_lane();
+    m = (struct peer_msg){.type = PEER_MSG_CHAN_OPEN, .chan_open.ref = ch->number};
+    raw_send(in, &m);
+    AWAIT(ch->way == CHANNEL_THERE);
+    cr_expect_eq(fake_call(FAKE_CHANNEL_OPEN, -1)->peer_number, REF + 1);
+    cr_expect_eq(done.calls, 1, "it was opened once");
+}
+
+Test(peer_chan_return, nobody_else_gets_the_end) {
+    accepted();
+    struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + 1);
+    expect_refused(&m, RDMAD_E_NO_LEASE); /* it is not away */
+    lose_both();
+    in = raw_greet();
+    m.chan_req.token[15] ^= 1;
+    expect_refused(&m, RDMAD_E_NO_LEASE);
+    m.chan_req.token[15] ^= 1;
+    m.chan_req.uid++;
+    expect_refused(&m, RDMAD_E_PERM);
+    m.chan_req.uid--;
+    ch->peer_proven = true; /* and this connection is not */
+    expect_refused(&m, RDMAD_E_PERM);
+    ch->peer_proven = false;
+    strcpy(ch->peer_node, "someone");
+    expect_refused(&m, RDMAD_E_PERM);
+    cr_expect_eq(ch->way, CHANNEL_AWAY);
+    cr_expect_eq(channel_away_find(&rig.st, ch->key, true), ch);
+}
+
+Test(peer_chan_return, keys_that_are_made_up_leave_nothing) {
+    accepted();
+    lose_both();
+    in = raw_greet();
+    for (uint64_t i = 0; i < 300; i++) {
+        struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + i);
+        memcpy(m.chan_req.token, &i, sizeof(i));
+        expect_refused(&m, RDMAD_E_NO_LEASE);
+    }
+    cr_expect_eq(fake_count(FAKE_CHANNEL_WAY), 0);
+}
+
+Test(peer_chan_return, the_loss_of_one_connection_is_told_by_the_other) {
+    accepted();
+    raw_close(in);
+    AWAIT(fake_pending(FAKE_CHANNEL_REST) == 1);
+    fake_answer_all();
+    expect_end(out, REF, false, RDMAD_E_PEER_LOST);
+    cr_expect_eq(ch->way, CHANNEL_AWAY);
+}
+
+Test(peer_chan_return, an_end_that_the_peer_has_lost_is_lost) {
+    accepted();
+    say_end(in, ch->number, false, RDMAD_E_PEER_LOST);
+    AWAIT(ch->way == CHANNEL_RESTING);
+    fake_answer_all();
+    cr_expect_eq(ch->way, CHANNEL_AWAY);
+    cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_CLOSED), 0);
+}
+
+Test(peer_chan_return, an_end_that_the_peer_has_closed_is_closed) {
+    accepted();
+    say_end(in, ch->number, false, RDMAD_E_CLOSED);
+    AWAIT(fake_pending(FAKE_CHANNEL_END) == 1);
+    fake_answer_all();
+    cr_expect_eq(rig_last_event(s)->reason, RDMAD_E_CLOSED);
+}
+
+/* ---- we have connected, and ask ---- */
+
+static void say_bind(uint64_t ref, uint64_t number, uint32_t uid) {
+    struct peer_msg m = {.type = PEER_MSG_CHAN_BIND};
+    m.chan_bind =
+        (struct peer_chan_bind){.ref = ref, .number = number, .uid = uid, .worker = THERE};
+    memcpy(m.chan_bind.token, ch->key, sizeof(m.chan_bind.token));
+    raw_send(in, &m);
+}
+
+static void connected(void) {
+    ch = end_of(s, &done);
+    peer_connect(rig.st.peers, ch, &uri, 1000 * MS);
+    out = answer_dial(2);
+    struct peer_msg m = raw_expect(out, PEER_MSG_CHAN_REQ);
+    in = raw_greet();
+    say_bind(m.chan_req.ref, REF, 42);
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    raw_expect(out, PEER_MSG_CHAN_OPEN);
+    open_lane();
+    AWAIT(done.calls == 1);
+    cr_assert_eq(done.code, 0, "%s", done.text);
+}
+
+static struct peer_msg asked_again(void) {
+    for (int i = 0; i < 50; i++) { /* the pauses are short at first */
+        rig_advance(5 * MS);
+        settle();
+    }
+    out = answer_dial(2);
+    return raw_expect(out, PEER_MSG_CHAN_AGAIN);
+}
+
+Test(peer_chan_return, whoever_connected_asks_with_the_key_until_it_is_there) {
+    connected();
+    lose_both();
+    struct peer_msg m = asked_again();
+    cr_expect_eq(m.chan_req.ref, ch->number);
+    cr_expect_eq(memcmp(m.chan_req.token, ch->key, sizeof(m.chan_req.token)), 0);
+    struct peer_msg no = {.type = PEER_MSG_CHAN_REFUSE,
+                          .chan_refuse = {m.chan_req.ref, RDMAD_E_NO_LEASE, "not yet"}};
+    raw_send(out, &no);
+    AWAIT(ch->way == CHANNEL_AWAY);
+    for (int i = 0; i < 50; i++) {
+        rig_advance(5 * MS);
+        settle();
+    }
+    m = raw_expect(out, PEER_MSG_CHAN_AGAIN);
+    in = raw_greet();
+    say_bind(m.chan_req.ref, REF + 1, 42);
+    AWAIT(fake_pending(FAKE_CHANNEL_WAY) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_WAY, 0), 0);
+    raw_expect(out, PEER_MSG_CHAN_OPEN);
+    open_lane();
+    AWAIT(ch->way == CHANNEL_THERE);
+    cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_CLOSED), 0);
+}
+
+Test(peer_chan_return, a_refusal_that_no_time_mends_ends_it) {
+    connected();
+    lose_both();
+    struct peer_msg m = asked_again();
+    struct peer_msg no = {.type = PEER_MSG_CHAN_REFUSE,
+                          .chan_refuse = {m.chan_req.ref, RDMAD_E_PERM, "not you"}};
+    raw_send(out, &no);
+    AWAIT(fake_pending(FAKE_CHANNEL_END) == 1);
+    fake_answer_all();
+    cr_expect_eq(rig_last_event(s)->reason, RDMAD_E_PERM);
+}
+
+Test(peer_chan_return, an_end_that_comes_back_as_somebody_else_is_none) {
+    connected();
+    lose_both();
+    struct peer_msg m = asked_again();
+    in = raw_greet();
+    say_bind(m.chan_req.ref, REF + 1, 43);
+    AWAIT(fake_pending(FAKE_CHANNEL_END) == 1);
+    fake_answer_all();
+    cr_expect_eq(rig_last_event(s)->reason, RDMAD_E_PROTOCOL);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_WAY), 0);
+}
