@@ -121,6 +121,7 @@ struct op_session {
     uint64_t turn, spent; /* when it was last served; what it owes, in sqes: admit.c */
     bool shut;            /* takes no more sqes: violated, or being dropped */
     bool paused;          /* takes none for now: all its rings are in throttled */
+    bool parting;         /* its channels neither send nor take any more, nor get another way */
     bool left;            /* the next daemon's: what of channels has not begun is its, too */
     struct list violated_node;
     struct mail violated_mail;

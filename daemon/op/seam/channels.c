@@ -24,10 +24,16 @@ static void apply_channel_add(struct call *c) {
     call_fail(c, RDMAD_E_NOMEM, "channel: no room in the worker's table");
 }
 
+/* Once its session has parted it goes on with the next daemon as it stands: what it said by a way
+ * of its own would be said again. */
+static bool may_begin(const struct call *c, const struct op_channel *ch) {
+    return ch && !c->session->op.parting;
+}
+
 static void apply_channel_open(struct call *c) {
     const struct call_channel_open *about = call_channel_open(c);
     struct op_channel *ch = channel_of(c, about->handle);
-    if (ch && ch->sync.state == SYNC_CLOSED)
+    if (may_begin(c, ch) && ch->sync.state == SYNC_CLOSED)
         op_channel_open(ch, about->peer_number, about->peer_worker);
     call_finish(c);
 }
@@ -57,7 +63,7 @@ static void apply_channel_way(struct call *c) {
                   "channel: its peer is not reached over its fabric any more");
         return;
     }
-    if (ch)
+    if (may_begin(c, ch))
         op_channel_way(ch, about->number, lane, about->peer_in);
     call_finish(c);
 }

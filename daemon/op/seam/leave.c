@@ -20,6 +20,7 @@ static bool all_parted(struct call *c) {
 static void apply_part(struct call *c) {
     uint32_t cursor = 0;
     uint64_t handle;
+    c->session->op.parting = true;
     for (struct op_channel *ch; (ch = slots_next(&c->session->op.channels, &cursor, &handle));)
         op_channel_part(ch);
     call_wait(c, all_parted);
