@@ -118,6 +118,7 @@ struct peer_view {
     int64_t not_after;       /* of that; seconds since 1970 */
     const char *fabric;      /* "": not agreed on yet */
     const char *fabric_why;  /* why it is not the best of this daemon's; "": it is */
+    unsigned protocol;       /* in which version of it they talk; 0: not agreed on yet */
     uint64_t channels;       /* that need it */
     uint64_t attachments;    /* in: its attachments here; out: our handles there */
     uint64_t since_ns;

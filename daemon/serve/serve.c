@@ -8,6 +8,7 @@
  * magic, there is no seq to answer to: such answers have seq 0 and type RDMAD_MSG_REPLY.
  */
 #include "daemon/serve/serve.h"
+#include "common/versions.h"
 #include "daemon/base/offload.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
@@ -74,12 +75,29 @@ static int read_header(const void *data, size_t size, struct rdmad_msg_header *h
     return 0;
 }
 
+/* Until HELLO was good the client proposes a version with each message, and is answered under that,
+ * or under our highest if that is lower (wire.h). */
+static int agree_version(struct session *s, uint16_t asked, struct error *err) {
+    const struct rdmad_versions ours = rdmad_abi_versions;
+    char words[RDMAD_VERSIONS_TEXT];
+    if (s->greeted)
+        return asked == s->version
+                   ? 0
+                   : error_set(err, RDMAD_E_VERSION,
+                               "a message of version %u came in a session that has agreed on %u",
+                               asked, s->version);
+    s->version = asked < ours.highest ? asked : ours.highest;
+    if (rdmad_versions_have(ours, asked))
+        return 0;
+    return error_set(err, RDMAD_E_VERSION,
+                     "librdmad proposes version %u of the client protocol, this rdmad speaks %s; "
+                     "install a newer %s",
+                     asked, rdmad_versions_print(ours, words),
+                     asked < ours.lowest ? "librdmad, or an older rdmad"
+                                         : "rdmad, or an older librdmad");
+}
+
 static int check_header(const struct rdmad_msg_header *h, size_t size, struct error *err) {
-    if (h->version != RDMAD_ABI_VERSION)
-        return error_set(err, RDMAD_E_VERSION,
-                         "the message speaks version %u, this rdmad speaks %u; use a librdmad of "
-                         "the same version",
-                         h->version, RDMAD_ABI_VERSION);
     if (h->type == 0 || h->type >= RDMAD_MSG_COUNT || !table[h->type].handler)
         return error_set(err, RDMAD_E_TYPE, "message type %u is unknown", h->type);
     if (h->length != size)
@@ -152,8 +170,8 @@ static void take_message(struct session *s, const void *data, size_t size, int *
     struct error err;
     if (s->closing)
         return;
-    if (read_header(data, size, &h, &rq, &err) || check_header(&h, size, &err) ||
-        check_context(s, &h, fds, nfds, &err)) {
+    if (read_header(data, size, &h, &rq, &err) || agree_version(s, h.version, &err) ||
+        check_header(&h, size, &err) || check_context(s, &h, fds, nfds, &err)) {
         serve_fail(&rq, &err);
         return;
     }

@@ -3,6 +3,7 @@
  * session.c - a session is made, held, found and written to. Its end is session_end.c.
  */
 #include "daemon/state/session.h"
+#include "common/versions.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include <assert.h>
@@ -122,6 +123,7 @@ int session_new_of(struct state *st, const struct session_user *user, struct ses
     s->pid = user->pid;
     s->tenant = user->tenant;
     s->holds = 1;
+    s->version = rdmad_abi_versions.lowest; /* which whoever comes may understand */
     s->since_ns = state_now(st);
     s->account.uid = uid;
     list_init(&s->account.node);
@@ -178,7 +180,7 @@ static void send_message(struct session *s, uint16_t type, uint32_t seq, int sta
                          const void *body, size_t size, const int *fds, unsigned nfds) {
     unsigned char message[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
-                                 .version = RDMAD_ABI_VERSION,
+                                 .version = s->version,
                                  .type = type,
                                  .seq = seq,
                                  .length = (uint32_t)(sizeof(h) + size),

@@ -4,7 +4,11 @@
  *
  * One packet is one message: a header and the body of its type, of exactly the size below, in host
  * byte order (both ends share a kernel). A request has a client-chosen seq that its reply repeats;
- * events have seq 0. The first request must be HELLO. A reply has the request's type with
+ * events have seq 0. The first request must be HELLO. Its version is the highest that the client
+ * speaks; if the daemon speaks it, too, both stay with it. Else the refusal (RDMAD_E_VERSION) comes
+ * under the highest version that the daemon speaks, if that is lower, and the client may say HELLO
+ * again under that; if the daemon speaks higher ones alone, under the client's own. HELLO,
+ * refusals and SESSION_ENDED are the same in all versions. A reply has the request's type with
  * RDMAD_MSG_REPLY set; when status is not 0 its body is struct rdmad_msg_error instead of the
  * type's own. File descriptors travel only where a body says so. A message that is malformed
  * (length, version, reserved bits, descriptors) is answered with an error and changes nothing.
@@ -76,7 +80,7 @@ enum rdmad_event_type {
 
 struct rdmad_msg_header {
     uint32_t magic;
-    uint16_t version; /* RDMAD_ABI_VERSION */
+    uint16_t version; /* as agreed on by HELLO */
     uint16_t type;
     uint32_t length; /* of the whole message, header included */
     uint32_t seq;

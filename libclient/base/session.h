@@ -57,6 +57,8 @@ struct rdmad_session {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
     bool receiving;         /* some thread sleeps on the socket on behalf of all */
+    uint16_t version;       /* of the client protocol: as proposed, and agreed on once greeted */
+    bool greeted;
     uint32_t seq;
     uint32_t heard;           /* packets that came */
     uint64_t call_timeout_ns; /* how long the daemon may be silent; UINT64_MAX: for ever */

@@ -25,6 +25,7 @@
 #include "libclient/control/control.h"
 #include "libclient/lease/lease.h"
 #include "libclient/memory/pool.h"
+#include "libclient/session/hello.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -71,11 +72,8 @@ static int wake_fd = -1;
 
 static int resume_hello(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
-    struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply), .one_try = true};
-    memcpy(request.name, r->name, sizeof(request.name));
-    int rc = rdmad_control_call(s, &call);
+    int rc = rdmad_hello(s, r->name, &reply);
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);

@@ -20,6 +20,7 @@
 #include "libclient/ring/create.h"
 #include "libclient/session/event.h"
 #include "libclient/session/fork.h"
+#include "libclient/session/hello.h"
 #include "libclient/session/names.h"
 #include "libclient/session/pause.h"
 #include "libclient/session/resume.h"
@@ -143,11 +144,8 @@ static int session_dial(struct rdmad_session *s, const char *dir, struct sockadd
 }
 
 static int session_hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
-    struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply)};
-    memcpy(request.name, name, sizeof(request.name));
-    int rc = rdmad_control_call(s, &call);
+    int rc = rdmad_hello(s, name, &reply);
     if (rc)
         return rc;
     s->id = reply.session;

@@ -74,7 +74,8 @@ HANDLER(serve_channel_proof, rdmad_channel_proof_req)
 HANDLER(serve_channel_resume, rdmad_channel_resume_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct session s = {.greeted = size > SEQ_AT + 1 && data[SEQ_AT + 1] & 2};
+    struct session s = {.version = RDMAD_ABI_VERSION,
+                        .greeted = size > SEQ_AT + 1 && data[SEQ_AT + 1] & 2};
     /* As the porter hands them on: what is no memfd does not come along. */
     int fds[RDMAD_MSG_MAX_FDS] = {-1, -1, -1, -1};
     unsigned nfds = size > SEQ_AT ? data[SEQ_AT] % (RDMAD_MSG_MAX_FDS + 2) : 0;

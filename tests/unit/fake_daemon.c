@@ -28,7 +28,7 @@ void fake_send(struct fake_daemon *f, uint16_t type, uint32_t seq, int status, c
                size_t size, const int *fds, unsigned nfds) {
     char packet[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
-                                 .version = RDMAD_ABI_VERSION,
+                                 .version = f->version ? f->version : RDMAD_ABI_VERSION,
                                  .type = type,
                                  .length = (uint32_t)(sizeof(h) + size),
                                  .seq = seq,

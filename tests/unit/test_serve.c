@@ -3,11 +3,15 @@
  * The dispatcher: every malformed message gets its own error and reaches no handler, every
  * well-formed one reaches exactly its handler. Handlers and the way back are the test's own.
  */
+#include "common/versions.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
 #include <criterion/criterion.h>
 #include <string.h>
+
+/* In the place of those of the build. */
+const struct rdmad_versions rdmad_abi_versions = {2, 4};
 
 static struct {
     unsigned replies, handled;
@@ -141,7 +145,7 @@ static struct message well_formed(uint16_t type) {
 static int first_fd = 0; /* as the porter hands it on: of a memfd */
 
 static void say(bool greeted, const struct message *m, unsigned nfds) {
-    struct session s = {.greeted = greeted};
+    struct session s = {.greeted = greeted, .version = RDMAD_ABI_VERSION};
     memset(&seen, 0, sizeof(seen));
     int fds[RDMAD_MSG_MAX_FDS] = {first_fd, -1, -1, -1};
     serve_message(&s, m->bytes, m->size, fds, nfds);
@@ -164,6 +168,31 @@ Test(serve, every_well_formed_message_reaches_its_handler) {
         cr_assert_eq(seen.seq, 77);
         cr_assert_eq(seen.replies, 0);
     }
+}
+
+/* HELLO of that version; returns of which the answer is. */
+static uint16_t greet(uint16_t version, bool good, const char *words) {
+    struct session s = {.version = rdmad_abi_versions.lowest};
+    struct message m = well_formed(RDMAD_MSG_HELLO);
+    m.h.version = version;
+    memset(&seen, 0, sizeof(seen));
+    serve_message(&s, m.bytes, m.size, NULL, 0);
+    cr_expect_eq(seen.handled, good, "version %u: %s", version, seen.text);
+    cr_expect_eq(seen.status, good ? 0 : RDMAD_E_VERSION, "version %u: %s", version, seen.text);
+    cr_expect(strstr(seen.text, words), "version %u: %s", version, seen.text);
+    return s.version;
+}
+
+Test(serve, hello_agrees_on_a_version_that_both_speak) {
+    for (uint16_t v = 2; v <= 4; v++)
+        cr_expect_eq(greet(v, true, ""), v);
+}
+
+Test(serve, who_speaks_none_of_ours_hears_of_both) {
+    cr_expect_eq(greet(5, false, "proposes version 5"), 4, "which it may speak, too");
+    cr_expect_eq(greet(UINT16_MAX, false, "this rdmad speaks versions 2 to 4"), 4);
+    cr_expect_eq(greet(1, false, "this rdmad speaks versions 2 to 4; install a newer librdmad"), 1,
+                 "the only one that it understands");
 }
 
 Test(serve, a_message_of_any_wrong_length_is_refused) {
@@ -198,7 +227,7 @@ Test(serve, each_wrong_header_field_has_an_error_of_its_own) {
     cr_assert_eq(seen.seq, 0, "without our magic the seq means nothing");
     m = good;
     m.h.version = RDMAD_ABI_VERSION + 1;
-    refused(&m, 0, RDMAD_E_VERSION, "version 3");
+    refused(&m, 0, RDMAD_E_VERSION, "of version 3 came in a session that has agreed on 2");
     m = good;
     m.h.type = 0;
     refused(&m, 0, RDMAD_E_TYPE, "type 0");

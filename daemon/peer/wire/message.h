@@ -4,8 +4,8 @@
  *
  * A stream of frames: an 8-byte head {length of the whole frame, type, version, 0} and the body of
  * the type, of exactly one size; all numbers little-endian, all texts NUL-terminated and zero-
- * filled. The head and BYE never change, so that daemons of different versions can at least tell
- * each other so.
+ * filled. The head, HELLO and BYE never change. HELLO says which versions its sender speaks; from
+ * the acceptor's HELLO on all frames but BYE bear the one that was agreed on, the highest of both.
  *
  * Who dials is the lessee's daemon, who accepts the owner's; each message has its direction. Both
  * sides number an attach in their own table, and a message carries the number of the side that
@@ -46,7 +46,8 @@
 #include <rdmad/wire.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 7u
+#define PEER_WIRE_VERSION 7u        /* the highest that we speak */
+#define PEER_WIRE_OLDEST 7u
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
@@ -102,7 +103,11 @@ struct peer_hello {
     uint32_t magic;
     uint8_t node_id[PEER_NODE_ID_BYTES]; /* random, of this life */
     struct life life;                    /* number 0: it tells none, and replaces nothing */
-    uint64_t serial;                     /* of the dialler's connections in this life */
+    uint64_t serial; /* of the dialler's connections in this life; less than 2^48 */
+    /* The highest version that its sender speaks. The lowest is that of the frame's head. The
+     * acceptor sends the one that it has chosen as both. 0, of whoever has no such field: the same
+     * as in the head. */
+    uint16_t newest;
     /* A number of the dialler's for the address that it dialled, in this life. Of connections with
      * the same line it keeps only the latest. Only the dialler and whoever answers there know it.
      * The acceptor sends zero. */
