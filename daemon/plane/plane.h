@@ -169,6 +169,10 @@ static inline struct plane_session_stats plane_session_stats_now(const struct pl
  * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
  * of the session, or of anything of it, waits for no resume. */
 void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, void *arg);
+/* Whether the session's program has shown a sign of life since the last call: has submitted to one
+ * of its rings, taken completions from one, or looked for some. done: RDMAD_OK, or RDMAD_E_AGAIN if
+ * it has not. Wakes a thread that waits at a ring, so that it can show the next one. */
+void plane_session_ask_alive(struct plane_session *s, plane_done *done, void *arg);
 /* The daemon stops, and the session, which is paused, goes on with the next. part: its channels
  * neither send nor take any more, and a way that comes later leads nowhere. done: nothing of them
  * is on the way at either end; it may never be, if a peer does not answer. leave: what is still on

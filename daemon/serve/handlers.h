@@ -33,6 +33,7 @@ serve_handler serve_names_unwatch;                         /* names.c */
 serve_handler serve_service_listen, serve_service_close;   /* service.c */
 serve_handler serve_channel_connect, serve_channel_accept; /* channel.c */
 serve_handler serve_channel_reject, serve_channel_close;   /* channel.c */
+serve_handler serve_channel_keepalive;                     /* channel.c */
 serve_handler serve_channel_stat;                          /* channel.c */
 serve_handler serve_channel_proof, serve_channel_resume;   /* channel_resume.c */
 

@@ -78,6 +78,8 @@ static void channel_free(struct channel *ch) {
     late_event_drop(&ch->late_end);
     if (ch->away)
         ch->away->drop(ch);
+    if (ch->keepalive)
+        ch->keepalive->drop(ch);
     channel_add_stats(&s->state->messages, ch);
     slots_remove(&s->channels, ch->handle);
     slots_remove(&s->state->channels, ch->number);

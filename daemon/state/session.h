@@ -40,6 +40,12 @@ struct session_origin {
     bool resumed;
 };
 
+/* Signs of life of its program (alive.h). */
+struct session_alive {
+    uint64_t looked_ns, seen_ns; /* looked_ns 0: nobody has asked yet */
+    bool looking;
+};
+
 struct session {
     struct state *state;
     struct list node; /* in state->sessions */
@@ -81,6 +87,7 @@ struct session {
     uint32_t nhandles_ended;
     struct list late_events;     /* of struct late_event (state/late_event.h) */
     struct session_pause *pause; /* NULL: it was never paused */
+    struct session_alive alive;
 
     struct quota_account account;
     struct quota_account *uid_account;

@@ -192,7 +192,7 @@ struct rdmad_event {
     rdmad_lease *lease; /* still the caller's to rdmad_lease_free; NULL for session events */
     char text[RDMAD_TEXT_MAX + 1];
     rdmad_service *service; /* INCOMING, HANDED_OVER */
-    rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close */
+    rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close; _SILENT, _HEARD */
     void *memory;           /* HANDED_OVER: now the service's owner's, until rdmad_service_free */
     size_t length;
     uint64_t watch; /* NAME_* */
@@ -223,6 +223,10 @@ struct rdmad_event {
 /* The daemon had gone, and the session goes on with the one that came (rdmad_open says what goes
  * on). Watches of names are to be made again. */
 #define RDMAD_EVENT_SESSION_RESUMED 12u
+/* By rdmad_channel_keepalive: the program at the channel's other end shows no sign of life, and
+ * does so again. text says for how long. */
+#define RDMAD_EVENT_CHANNEL_SILENT 13u
+#define RDMAD_EVENT_CHANNEL_HEARD 14u
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases
@@ -510,6 +514,22 @@ struct rdmad_channel_audit {
     { sizeof(struct rdmad_channel_audit), 0, 0, 0, 0, 0 }
 /* Asks the daemon what went through this end; until it is closed here. */
 RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
+
+/*
+ * To learn that the program at the other end is stopped or hangs though its daemon lives. (That a
+ * daemon, a machine or the way to it has gone is told without asking: RDMAD_EVENT_CHANNEL_CLOSED.)
+ * From now on that program is silent if it has shown no sign of life for ms milliseconds, and that
+ * is known a quarter of the time, or a second, later. ms: 500 to 3,600,000, or 0 for no keep-alive,
+ * as a channel begins. A program shows that it lives, on any of its session's rings, by submitting,
+ * by taking completions, and by looking or waiting for them: rdmad_ring_peek, _wait, _arm and
+ * _dispatch, and the calls that block on transfers and messages. So one that waits is not silent,
+ * and one that computes for longer than ms, or waits for nothing but events, is. Threads that wait
+ * at a ring are woken for it, some times in ms. Programs with an older librdmad or daemon are never
+ * silent.
+ */
+#define RDMAD_KEEPALIVE_ENDS \
+    1u /* the channel ends with RDMAD_E_TIMEOUT; else RDMAD_EVENT_CHANNEL_SILENT */
+RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsigned flags);
 
 /* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
  * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the

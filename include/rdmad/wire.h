@@ -62,6 +62,7 @@ enum rdmad_msg_type {
     RDMAD_MSG_ATTACH_RESUME = 34,
     RDMAD_MSG_CHANNEL_PROOF = 35,
     RDMAD_MSG_CHANNEL_RESUME = 36,
+    RDMAD_MSG_CHANNEL_KEEPALIVE = 37,
     RDMAD_MSG_COUNT
 };
 
@@ -76,6 +77,7 @@ enum rdmad_event_type {
     RDMAD_EV_NAME = RDMAD_MSG_EVENT | 7,             /* struct rdmad_ev_name */
     RDMAD_EV_INCOMING_GONE = RDMAD_MSG_EVENT | 8,  /* struct rdmad_channel_reject_req: taken back */
     RDMAD_EV_SESSION_PAUSED = RDMAD_MSG_EVENT | 9, /* struct rdmad_ev_session_paused */
+    RDMAD_EV_CHANNEL_SILENT = RDMAD_MSG_EVENT | 10, /* struct rdmad_ev_channel_silent */
 };
 
 struct rdmad_msg_header {
@@ -301,6 +303,23 @@ struct rdmad_ev_channel_closed {
     int32_t reason; /* RDMAD_E_CLOSED: gracefully; RDMAD_E_PEER_LOST, RDMAD_E_CANCELED (abrupt) */
     uint32_t reserved;
     char text[RDMAD_TEXT_MAX + 1];
+};
+/* From now on the program at the other end is asked for signs of life (ring.h); instead of what was
+ * asked for before. */
+#define RDMAD_CHANNEL_KEEPALIVE_MIN_NS UINT64_C(500000000)
+#define RDMAD_CHANNEL_KEEPALIVE_MAX_NS UINT64_C(3600000000000)
+struct rdmad_channel_keepalive_req {
+    uint64_t channel;
+    uint64_t silent_ns; /* 0: no more */
+    uint32_t ends;      /* 1: the channel ends with RDMAD_E_TIMEOUT; 0: CHANNEL_SILENT is sent */
+    uint32_t reserved;
+};
+/* The program at the other end has been silent for so long, or (silent 0) is so no more. */
+struct rdmad_ev_channel_silent {
+    uint64_t channel;
+    uint64_t silent_ns;
+    uint32_t silent;
+    uint32_t reserved;
 };
 
 /* ---- leases of leases, and by request --- */

@@ -175,6 +175,7 @@ struct rdmad_ring {
     bool holding;                        /* current is out, not seen yet */
     enum rdmad_wakeup_state wakeup_state;
     enum rdmad_ring_state state;
+    uint32_t answered; /* the daemon's ask, when it was last seen */
     uint32_t empty_looks;
     uint64_t next_check_ns;
     uint32_t current_slot;

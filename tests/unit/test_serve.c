@@ -70,6 +70,7 @@ HANDLER(serve_channel_accept)
 HANDLER(serve_channel_reject)
 HANDLER(serve_channel_close)
 HANDLER(serve_channel_stat)
+HANDLER(serve_channel_keepalive)
 HANDLER(serve_pool_ready)
 HANDLER(serve_ring_ready)
 HANDLER(serve_resume_offer)
@@ -115,6 +116,7 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RESUME] = sizeof(struct rdmad_lease_resume_req),
     [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
     [RDMAD_MSG_CHANNEL_PROOF] = sizeof(struct rdmad_channel_proof_req),
+    [RDMAD_MSG_CHANNEL_KEEPALIVE] = sizeof(struct rdmad_channel_keepalive_req),
     [RDMAD_MSG_CHANNEL_RESUME] = sizeof(struct rdmad_channel_resume_req),
     [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
 };

@@ -27,9 +27,8 @@
  *   DELEGATE_REQ, REQUEST_REQ, KEEP_REQ ->   <- DELEGATE_REP, ATTACH_REP, KEEP_REP
  *   NAMES_REQ ->                     <- NAMES_REP, one a name
  *   WATCH_REQ, WATCH_MORE, UNWATCH -> <- NAME_EV
- *   CHAN_REQ, CHAN_AGAIN, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END: both. See below.
- *   CERTIFICATE: both, when the sender has its next one
- *   PING, PONG, BYE: both
+ *   CHAN_REQ, CHAN_AGAIN, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END, CHAN_ALIVE: both. See
+ * below. CERTIFICATE: both, when the sender has its next one PING, PONG, BYE: both
  *
  * Durations cross the wire, never times. A lessee counts a duration from when it asked, so it never
  * believes in more time than the owner; RENEWED therefore only makes it ask.
@@ -46,8 +45,9 @@
 #include <rdmad/wire.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 7u        /* the highest that we speak */
+#define PEER_WIRE_VERSION 8u        /* the highest that we speak */
 #define PEER_WIRE_OLDEST 7u
+#define PEER_WIRE_KEEPALIVE 8u /* the first with CHAN_ALIVE */
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
@@ -94,6 +94,7 @@ enum peer_msg_type {
     PEER_MSG_KEEP_REP,
     PEER_MSG_CERTIFICATE,
     PEER_MSG_CHAN_AGAIN,
+    PEER_MSG_CHAN_ALIVE,
     PEER_MSG_COUNT
 };
 
@@ -210,6 +211,7 @@ struct peer_link_rep {
  *   B -> A  CHAN_BIND     on B's connection to A
  *   A -> B  CHAN_OPEN     on A's connection: from now on B may send
  *   either  CHAN_END      on either connection, both ways: the end is gone
+ *   either  CHAN_ALIVE    likewise: for how long has your program been silent? and the answer
  *
  * A channel that was open, and whose way is gone, gets another in the same way, but for the first
  * step: CHAN_AGAIN, whose token is the channel's key. REFUSE and END then are about this way; the
@@ -247,6 +249,12 @@ struct peer_chan_end {
     uint32_t mine; /* 1: ref is the sender's number: it gives up before it was told another */
     int32_t reason;
     char text[RDMAD_TEXT_MAX + 1];
+};
+
+struct peer_chan_alive {
+    uint64_t ref;       /* the receiver's number of its end */
+    uint32_t answer;    /* 0: it is a question */
+    uint64_t silent_ns; /* of an answer: the program at the sender's end, as far as is known */
 };
 
 struct peer_delegate_req {
@@ -341,6 +349,7 @@ struct peer_msg {
         struct peer_chan_bind chan_bind;
         struct peer_chan_open chan_open;
         struct peer_chan_end chan_end;
+        struct peer_chan_alive chan_alive;
         struct peer_delegate_req delegate_req;
         struct peer_delegate_rep delegate_rep;
         struct peer_request_req request_req;
