@@ -9,7 +9,6 @@
  */
 #include "daemon/serve/serve.h"
 #include "common/versions.h"
-#include "daemon/base/offload.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include <fcntl.h>
@@ -188,18 +187,18 @@ static void take_message(struct session *s, const void *data, size_t size, int *
 }
 
 /* A descriptor that nobody took is memory of the client's, and may take long to be freed. */
-static void close_memory(const struct state *st, uid_t uid, int *fds, unsigned nfds) {
+static void close_memory(struct session *s, int *fds, unsigned nfds) {
     for (unsigned i = 0; i < nfds && i < RDMAD_MSG_MAX_FDS; i++) {
         if (fds[i] >= 0 && fcntl(fds[i], F_GET_SEALS) >= 0) {
-            offload_close(st->offload, uid, st->mailbox, fds[i]);
+            session_close_memory(s, fds[i]);
             fds[i] = -1;
         }
     }
 }
 
 void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds) {
-    const struct state *st = s->state;
-    uid_t uid = s->uid;
-    take_message(s, data, size, fds, nfds); /* the session may be gone with it */
-    close_memory(st, uid, fds, nfds);
+    session_hold(s); /* its end may be the answer */
+    take_message(s, data, size, fds, nfds);
+    close_memory(s, fds, nfds);
+    session_release(s);
 }

@@ -11,6 +11,7 @@
 #include <rdmad/wire.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The quota's limits are stricter and can be reloaded; these only bound the tables. */
 #define RINGS_MAX 4096u
@@ -235,6 +236,39 @@ void session_post(const struct session *s, struct offload_job *job,
     *job = (struct offload_job){
         .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
     offload_post(s->state->offload, job);
+}
+
+struct memory_closing {
+    struct offload_job job;
+    struct session *session; /* held */
+    int fd;
+};
+
+static void memory_closing_run(struct offload_job *job) {
+    close(container_of(job, struct memory_closing, job)->fd);
+}
+
+static void memory_closing_done(struct offload_job *job) {
+    struct memory_closing *m = container_of(job, struct memory_closing, job);
+    struct session *s = m->session;
+    if (s->conn)
+        conn_wait(s->conn, false);
+    free(m);
+    session_release(s);
+}
+
+void session_close_memory(struct session *s, int fd) {
+    struct memory_closing *m = malloc(sizeof(*m));
+    if (!m) {
+        close(fd);
+        return;
+    }
+    m->session = s;
+    m->fd = fd;
+    session_hold(s);
+    if (s->conn)
+        conn_wait(s->conn, true);
+    session_post(s, &m->job, memory_closing_run, memory_closing_done);
 }
 
 bool session_is_open(const void *session) {

@@ -28,6 +28,19 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
     answers++;
 }
 
+void session_hold(struct session *s) {
+    (void)s;
+}
+
+void session_release(struct session *s) {
+    (void)s;
+}
+
+void session_close_memory(struct session *s, int fd) {
+    (void)s, (void)fd;
+    abort(); /* none came */
+}
+
 #define HANDLER(name, req)                                  \
     void name(const struct request *rq, const void *body) { \
         struct req copy;                                    \
@@ -63,6 +76,7 @@ HANDLER(serve_channel_accept, rdmad_channel_accept_req)
 HANDLER(serve_channel_reject, rdmad_channel_reject_req)
 HANDLER(serve_channel_close, rdmad_channel_close_req)
 HANDLER(serve_channel_stat, rdmad_channel_stat_req)
+HANDLER(serve_channel_keepalive, rdmad_channel_keepalive_req)
 HANDLER(serve_pool_ready, rdmad_pool_ready_req)
 HANDLER(serve_ring_ready, rdmad_ring_ready_req)
 HANDLER(serve_resume_offer, rdmad_resume_offer_req)

@@ -9,6 +9,8 @@
 #include "daemon/serve/serve.h"
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* In the place of those of the build. */
 const struct rdmad_versions rdmad_abi_versions = {2, 4};
@@ -34,6 +36,26 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
                   const int *fds, unsigned nfds) {
     (void)s, (void)type, (void)seq, (void)body, (void)size, (void)fds, (void)nfds;
     seen.replies++;
+}
+
+static unsigned holds, given_back;
+
+void session_hold(struct session *s) {
+    (void)s;
+    holds++;
+}
+
+void session_release(struct session *s) {
+    (void)s;
+    cr_assert_gt(holds, 0);
+    holds--;
+}
+
+void session_close_memory(struct session *s, int fd) {
+    (void)s;
+    cr_assert_gt(holds, 0, "the session may be gone");
+    close(fd);
+    given_back++;
 }
 
 #define HANDLER(name)                                        \
@@ -298,4 +320,14 @@ Test(serve, a_text_ends_in_its_field_and_is_zero_filled) {
     cr_assert_not(serve_text_ok(field, sizeof(field)));
     memset(field, 0, sizeof(field));
     cr_assert(serve_text_ok(field, sizeof(field)));
+}
+
+Test(serve, memory_that_nobody_took_is_its_sessions_to_close) {
+    struct session s = {.greeted = true};
+    struct message m = well_formed(RDMAD_MSG_POOL_CREATE);
+    int fds[RDMAD_MSG_MAX_FDS] = {memfd_create("test", MFD_CLOEXEC), -1, -1, -1};
+    serve_message(&s, m.bytes, m.size, fds, 1);
+    cr_expect_eq(given_back, 1, "it is closed on the thread that everybody waits for");
+    cr_expect_eq(fds[0], -1);
+    cr_expect_eq(holds, 0);
 }
