@@ -177,11 +177,11 @@ static void stop_part_channels(struct stop *s, uint64_t now_ns) {
 }
 
 /* Their workers know then what is the next daemon's, and publish the other completions. */
-static void stop_leave_channels(struct stop *s) {
+static void stop_leave_sessions(struct stop *s) {
     s->part = PART_LEAVING;
     list_for_each (node, &s->state->sessions) {
         const struct session *one = list_entry(node, struct session, node);
-        if (!one->plane || !has_channels(one))
+        if (!one->plane)
             continue;
         s->leaving++;
         plane_session_leave(one->plane, has_left, s);
@@ -205,7 +205,7 @@ static void stop_step_part(struct stop *s, uint64_t now_ns) {
     }
     if (s->part == PART_CHANNELS &&
         (!s->parting || now_ns - s->channels_ns >= STOP_CHANNELS_MS * NSEC_PER_MSEC))
-        stop_leave_channels(s);
+        stop_leave_sessions(s);
     if (s->part == PART_LEAVING && !s->leaving) {
         s->part = PART_FLUSHING;
         stop_pause(s, PAUSE_AGAIN);
