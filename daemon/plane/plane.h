@@ -176,8 +176,9 @@ void plane_session_ask_alive(struct plane_session *s, plane_done *done, void *ar
 /* The daemon stops, and the session, which is paused, goes on with the next. part: its channels
  * neither send nor take any more, and a way that comes later leads nowhere. done: nothing of them
  * is on the way at either end; it may never be, if a peer does not answer. leave: what is still on
- * the way ends, as unknown where nobody knows. From then on SENDs that have not left and RECVs end
- * without a word: they are the next daemon's. done: so it is, if plane_session_has_left says so. */
+ * the way ends, as unknown where nobody knows. From then on SENDs that have not left, RECVs and
+ * NOTIFIEDs end without a word: they are the next daemon's. done: so it is, if
+ * plane_session_has_left says so. */
 void plane_session_part(struct plane_session *s, plane_done *done, void *arg);
 void plane_session_leave(struct plane_session *s, plane_done *done, void *arg);
 bool plane_session_has_left(const struct plane_session *s); /* after leave's done */

@@ -95,8 +95,9 @@ static void channel_free(struct channel *ch) {
 static int make(struct session *s, uint64_t handle, uint32_t kind, struct session_waiter opening,
                 struct channel **out, struct error *err) {
     struct state *st = s->state;
-    if (st->stopping || s->closing)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and opens no more channels");
+    if (state_leaves(st) || s->closing)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and opens no more channels",
+                         state_leaves_or_ends(st));
     struct channel *ch = calloc(1, sizeof(*ch));
     if (!ch)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel");

@@ -168,8 +168,9 @@ int lease_make(struct pool *pool, const struct lease_terms *terms, const struct 
     struct session *s = pool->session;
     struct state *st = s->state;
 
-    if (st->stopping || s->closing)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and grants no more leases");
+    if (state_leaves(st) || s->closing)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and grants no more leases",
+                         state_leaves_or_ends(st));
     struct lease *l = calloc(1, sizeof(*l));
     if (!l)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease");
@@ -254,9 +255,9 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
         return lease_ended_error(l->id, l->reason, 0, err);
     if (now >= l->deadline_ns) /* the timer is about to say so */
         return lease_ended_error(l->id, RDMAD_E_LEASE_EXPIRED, now - l->deadline_ns, err);
-    if (l->state->stopping)
-        return error_set(err, RDMAD_E_SHUTDOWN,
-                         "rdmad is stopping and lets nobody attach to lease %" PRIu64, l->id);
+    if (state_leaves(l->state))
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and lets nobody attach to lease %" PRIu64,
+                         state_leaves(l->state), l->id);
     if ((rc = check_scope(l, who, err)))
         return rc;
     if (l->terms.max_attaches && l->attached >= l->terms.max_attaches)

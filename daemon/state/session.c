@@ -58,8 +58,9 @@ void sessions_apply_policy(struct state *st) {
 
 static int session_admit(struct session *s, struct error *err) {
     struct state *st = s->state;
-    if (st->stopping)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and takes no new sessions");
+    if (state_leaves(st))
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and takes no new sessions",
+                         state_leaves(st));
     policy_user(st->policy, &s->who, &s->policy);
     int rc = policy_check_connect(&s->policy, err);
     if (rc)

@@ -88,7 +88,21 @@ struct state {
         uint64_t pause_ns;
     } upgraded;
     bool stopping; /* refuses new sessions, leases and attaches */
+    bool draining; /* the same, until drain_end (drain.h) */
+    unsigned drain_asked;
 };
+
+/* Why nothing new is taken; NULL: it is. */
+static inline const char *state_leaves(const struct state *st) {
+    if (st->stopping)
+        return "is stopping";
+    return st->draining ? "is drained (rdmactl drain)" : NULL;
+}
+/* The same for one of a session that is closing. */
+static inline const char *state_leaves_or_ends(const struct state *st) {
+    const char *why = state_leaves(st);
+    return why ? why : "ends the session";
+}
 
 /* What time it is for everything that decides by time on the control thread. */
 static inline uint64_t state_now(const struct state *st) {

@@ -24,6 +24,7 @@ static void need_older(void) {
     build_path("tests/rdmad_later", later, sizeof(later));
     if (access(older, X_OK))
         skip("the previous release was not built; build_previous says why");
+    load_of_before = true;
 }
 
 /* Which library this is, so that nobody tests the wrong one. */

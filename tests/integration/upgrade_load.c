@@ -141,13 +141,14 @@ static void run_notifies(struct worker *w) {
     }
 }
 
+bool load_of_before;
+
 static void *take_notices(void *arg) {
     struct load *l = arg;
     uint32_t imm;
     while (!__atomic_load_n(&l->shared->stop, __ATOMIC_RELAXED)) {
         int rc = rdmad_wait_notified(l->granted, 20, &imm, NULL);
-        /* One that waits when its daemon stops is not given to the next yet. */
-        bool cut = rc == RDMAD_E_CANCELED;
+        bool cut = load_of_before && (rc == RDMAD_E_CANCELED || rc == RDMAD_E_DAEMON_LOST);
         CHECK(rc == 0 || rc == RDMAD_E_TIMEOUT || cut, "to be notified: %s: %s", rdmad_errname(rc),
               rdmad_last_error(l->owner));
     }

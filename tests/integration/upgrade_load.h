@@ -18,6 +18,10 @@
 
 struct load;
 
+/* A daemon or the library is of release 0.1.0 as of 82b6141: there a wait for notices ended with
+ * its daemon. To be set before a load begins. */
+extern bool load_of_before;
+
 /* Owner and lessees at one daemon. Forks first, so call it before there are threads. */
 struct load *load_start(struct tdaemon *d);
 /* The owner at one, the lessees at another: the first step forks, the second makes threads. */

@@ -222,6 +222,9 @@ static bool answer_resume(struct fake_daemon *f, const struct rdmad_msg_header *
     case RDMAD_MSG_ATTACH_RESUME:
         answer_attach(f, h);
         return true;
+    case RDMAD_MSG_LEASE_RESUME:
+        answer_grant(f, h);
+        return true;
     case RDMAD_MSG_CHANNEL_PROOF:
         memset(proof.key, (int)((const struct rdmad_channel_proof_req *)body)->channel,
                sizeof(proof.key));
