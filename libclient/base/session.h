@@ -24,6 +24,7 @@ struct rdmad_holds;
 struct rdmad_pause;
 struct rdmad_resume;
 struct rdmad_event_source;
+struct rdmad_watch;
 struct rdmad_msg_header;
 
 /*
@@ -77,6 +78,7 @@ struct rdmad_session {
     struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
     struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
     struct rdmad_service *services;
+    struct rdmad_watch *watches;
     struct rdmad_event_source *first_source, **last_source;
     int epoll, event_fd; /* rdmad_session_fd; -1 until it is asked for */
     bool event_fd_set;   /* it is readable */
