@@ -21,6 +21,7 @@ struct rdmad_blocking;
 struct rdmad_call;
 struct rdmad_copies;
 struct rdmad_holds;
+struct rdmad_kept_part;
 struct rdmad_pause;
 struct rdmad_resume;
 struct rdmad_event_source;
@@ -76,6 +77,7 @@ struct rdmad_session {
     char lost_text[RDMAD_TEXT_MAX + 1];
 
     struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
+    struct rdmad_kept_part *parts[RDMAD_LEASE_BUCKETS]; /* of leases that it granted */
     struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
     struct rdmad_service *services;
     struct rdmad_watch *watches;

@@ -25,6 +25,7 @@
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
 #include "libclient/lease/lease.h"
+#include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
 #include "libclient/session/watch.h"
 #include <fcntl.h>
@@ -105,6 +106,7 @@ static int resume_hand_back(struct rdmad_resume *r) {
     if (rc)
         return rc;
     rdmad_grants_resume(s);
+    rdmad_parts_resume(s);
     rdmad_services_resume(s);
     rdmad_channels_resume(s);
     r->handed_back_ns = rdmad_monotonic_ns();

@@ -16,6 +16,7 @@
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
 #include "libclient/lease/lease.h"
+#include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
 #include "libclient/ring/create.h"
 #include "libclient/session/event.h"
@@ -283,6 +284,7 @@ void rdmad_close(rdmad_session *s) {
     rdmad_pause_free(s);
     rdmad_watches_dispose(s); /* walks the queue of sources, of which the others are */
     rdmad_leases_dispose(s);
+    rdmad_parts_dispose(s);
     rdmad_channels_dispose(s);
     rdmad_services_dispose(s);
     if (s->epoll >= 0)

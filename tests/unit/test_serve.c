@@ -111,6 +111,7 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RESUME] = sizeof(struct rdmad_lease_resume_req),
     [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
     [RDMAD_MSG_CHANNEL_PROOF] = sizeof(struct rdmad_channel_proof_req),
+    [RDMAD_MSG_PART_RESUME] = sizeof(struct rdmad_part_resume_req),
     [RDMAD_MSG_CHANNEL_RESUME] = sizeof(struct rdmad_channel_resume_req),
     [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
 };
