@@ -76,7 +76,7 @@ struct rdmad_session {
     bool lost_told;
     char lost_text[RDMAD_TEXT_MAX + 1];
 
-    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
+    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS];     /* by owner's number or lessee's handle */
     struct rdmad_kept_part *parts[RDMAD_LEASE_BUCKETS]; /* of leases that it granted */
     struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
     struct rdmad_service *services;

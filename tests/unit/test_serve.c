@@ -75,6 +75,7 @@ HANDLER(serve_lease_resume)
 HANDLER(serve_attach_resume)
 HANDLER(serve_channel_proof)
 HANDLER(serve_channel_resume)
+HANDLER(serve_part_resume)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
