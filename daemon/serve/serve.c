@@ -56,6 +56,7 @@ static const struct {
     [RDMAD_MSG_CHANNEL_RESUME] = {serve_channel_resume, sizeof(struct rdmad_channel_resume_req)},
     [RDMAD_MSG_CHANNEL_KEEPALIVE] = {serve_channel_keepalive,
                                      sizeof(struct rdmad_channel_keepalive_req)},
+    [RDMAD_MSG_PART_RESUME] = {serve_part_resume, sizeof(struct rdmad_part_resume_req)},
     [RDMAD_MSG_CHANNEL_STAT] = {serve_channel_stat, sizeof(struct rdmad_channel_stat_req)},
 };
 

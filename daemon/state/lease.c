@@ -16,6 +16,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/state/lease_terms.h"
+#include "daemon/state/part_told.h"
 #include "daemon/state/scope.h"
 #include <assert.h>
 #include <inttypes.h>
@@ -369,6 +370,7 @@ static void lease_set_deadline(struct lease *l, uint64_t deadline_ns) {
             continue;
         timer_set(&l->state->timers, &child->expiry, deadline_ns); /* it is set: needs no memory */
         lease_set_deadline(child, deadline_ns);
+        part_tell(child);
     }
     l->busy--;
 }
@@ -467,16 +469,6 @@ static void wait_or_cut(struct lease *l) {
         attachments_walk(l, attachment_cut_window);
 }
 
-/* Its client never heard of it, or hears of its end now. */
-static void part_with(struct lease *l) {
-    if (!l->parent && !l->requested) {
-        lease_tell_owner(l);
-        return;
-    }
-    quota_discharge(&l->charge);
-    free(l);
-}
-
 /* Nobody reaches the memory any more: say so, give everything back. */
 static void lease_ended(struct lease *l) {
     static const struct error ok;
@@ -503,7 +495,7 @@ static void lease_ended(struct lease *l) {
     list_remove(&l->sibling);
     for (struct lease *above = parent; above; above = above->parent)
         above->descendants--;
-    part_with(l);
+    lease_tell_owner(l);
 
     while ((node = list_pop(&waiters))) {
         struct lease_waiter *w = list_entry(node, struct lease_waiter, node);

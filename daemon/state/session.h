@@ -85,6 +85,7 @@ struct session {
     struct session_waiter others_gone, leases_gone, handles_gone, channels_gone;
     struct list handles_ended; /* whose end the client knows, the oldest first; still in handles */
     uint32_t nhandles_ended;
+    bool parts_void; /* its client has to be told anew which parts its leases have: part_told.c */
     struct list late_events;     /* of struct late_event (state/late_event.h) */
     struct session_pause *pause; /* NULL: it was never paused */
     struct session_alive alive;

@@ -129,13 +129,15 @@ struct rdmad_options {
  *
  * If the daemon dies, or is stopped, and is started again (at the same place, with its runtime
  * directory), the session goes on there by itself: RDMAD_EVENT_SESSION_RESUMED. Pools keep their
- * addresses and contents, leases that were granted their URIs and deadlines, leases that were
- * attached their handles, services their names. Reliable channels stay open, unless the other end
+ * addresses and contents, leases that were granted (and those that others made of them)
+ * their URIs and deadlines, leases that were
+ * attached their handles, services their names; watches of names begin anew
+ * (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open, unless the other end
  * does not come back, too; receives on them go on, with their time begun anew. Other ops that were
  * in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the completion's outcome;
  * none is done a second time. What is submitted and asked meanwhile waits. What does not go on:
- * channels of the other kinds (they close), watches of names, a service's budget, leases that were
- * requested or delegated, and sessions with pools of huge pages, which are lost. If no daemon comes
+ * channels of the other kinds (they close), a service's budget, leases that were
+ * requested, and sessions with pools of huge pages, which are lost. If no daemon comes
  * within call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library
  * has a thread for that, one in the process.
  */
@@ -221,7 +223,7 @@ struct rdmad_event {
 #define RDMAD_EVENT_PAUSED 10u
 #define RDMAD_EVENT_RESUMED 11u
 /* The daemon had gone, and the session goes on with the one that came (rdmad_open says what goes
- * on). Watches of names are to be made again. */
+ * on). */
 #define RDMAD_EVENT_SESSION_RESUMED 12u
 /* By rdmad_channel_keepalive: the program at the channel's other end shows no sign of life, and
  * does so again. text says for how long. */
@@ -419,7 +421,8 @@ RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const 
                                size_t max, size_t *count);
 /* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. Who takes
  * them late gets what there is then: a name that went and came is told as there again, one that
- * came and went as gone or not at all; after very many, RDMAD_EVENT_NAMES_ANEW and what there is.
+ * came and went as gone or not at all; after very many, and
+ * when the session has gone on with another daemon, RDMAD_EVENT_NAMES_ANEW and what there is.
  */
 RDMAD_API int rdmad_names_watch(rdmad_session *session, const char *where, const char *prefix,
                                 int timeout_ms, uint64_t *watch);

@@ -63,6 +63,7 @@ enum rdmad_msg_type {
     RDMAD_MSG_CHANNEL_PROOF = 35,
     RDMAD_MSG_CHANNEL_RESUME = 36,
     RDMAD_MSG_CHANNEL_KEEPALIVE = 37,
+    RDMAD_MSG_PART_RESUME = 38,
     RDMAD_MSG_COUNT
 };
 
@@ -78,6 +79,7 @@ enum rdmad_event_type {
     RDMAD_EV_INCOMING_GONE = RDMAD_MSG_EVENT | 8,  /* struct rdmad_channel_reject_req: taken back */
     RDMAD_EV_SESSION_PAUSED = RDMAD_MSG_EVENT | 9, /* struct rdmad_ev_session_paused */
     RDMAD_EV_CHANNEL_SILENT = RDMAD_MSG_EVENT | 10, /* struct rdmad_ev_channel_silent */
+    RDMAD_EV_LEASE_PART = RDMAD_MSG_EVENT | 11,    /* struct rdmad_part */
 };
 
 struct rdmad_msg_header {
@@ -411,6 +413,24 @@ struct rdmad_lease_resume_req {
 struct rdmad_attach_resume_req {
     uint64_t handle;
     struct rdmad_lease_attach_req attach;
+};
+
+/* A lease that others made of one that the session granted (LEASE_DELEGATE), or of another such:
+ * what a later life of the daemon has to be shown so that it is there again. An event tells it to
+ * sessions that can be resumed, when it is made and when its terms change. parent 0: it has ended.
+ * lease 0: all that was told before is void; what there is follows. */
+struct rdmad_part {
+    uint64_t lease, parent;        /* numbers: its own, and that of the lease of which it is one */
+    uint64_t pool, offset, length; /* offset: into the pool */
+    uint64_t deadline_ns;          /* the daemon's to read, like the proof */
+    uint32_t rights, max_attaches;
+    uint8_t proof[RDMAD_RESUME_SECRET_BYTES]; /* of all that is above */
+};
+/* It has its number and its URI again. Nothing of its terms can be another; it ends with the lease
+ * of which it is one, and by the time that it had. */
+struct rdmad_part_resume_req {
+    struct rdmad_part part; /* as it was told */
+    uint64_t parent; /* the number that this has now: another one, if it is published by name */
 };
 
 #define RDMAD_CHANNEL_KEY_BYTES 16u

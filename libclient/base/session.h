@@ -21,9 +21,11 @@ struct rdmad_blocking;
 struct rdmad_call;
 struct rdmad_copies;
 struct rdmad_holds;
+struct rdmad_kept_part;
 struct rdmad_pause;
 struct rdmad_resume;
 struct rdmad_event_source;
+struct rdmad_watch;
 struct rdmad_msg_header;
 
 /*
@@ -76,9 +78,11 @@ struct rdmad_session {
     bool lost_told;
     char lost_text[RDMAD_TEXT_MAX + 1];
 
-    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
+    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS];     /* by owner's number or lessee's handle */
+    struct rdmad_kept_part *parts[RDMAD_LEASE_BUCKETS]; /* of leases that it granted */
     struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
     struct rdmad_service *services;
+    struct rdmad_watch *watches;
     struct rdmad_event_source *first_source, **last_source;
     int epoll, event_fd; /* rdmad_session_fd; -1 until it is asked for */
     bool event_fd_set;   /* it is readable */

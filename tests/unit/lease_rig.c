@@ -197,6 +197,10 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
         e->lease = m->lease;
         e->handle = m->handle;
         e->ttl_ns = m->ttl_ns;
+    } else if (type == RDMAD_EV_LEASE_PART) {
+        const struct rdmad_part *m = body;
+        e->lease = m->lease;
+        e->handle = m->parent;
     }
 }
 
