@@ -16,6 +16,7 @@ static struct lease *whole;
 static void up(void) {
     rig_up();
     owner = rig_session(1);
+    owner->version = RDMAD_ABI_VERSION;
     owner->origin = (struct session_origin){.life = 3, .session = owner->id};
     whole = rig_grant(owner, 1000000);
 }
@@ -140,6 +141,12 @@ Test(part_told, however_often_it_stops_reading) {
     session_tell_late(owner);
     for (unsigned i = 0; i < PARTS; i++)
         cr_expect_eq(known(id[i]), i % 3 == 0, "part %u", i);
+}
+
+Test(part_told, an_older_client_hears_nothing_that_it_does_not_know) {
+    owner->version = RDMAD_ABI_PARTS - 1;
+    end(part(whole, 1000));
+    cr_expect_eq(rig_events(owner, RDMAD_EV_LEASE_PART), 0);
 }
 
 Test(part_told, a_client_that_never_read_leaves_nothing) {

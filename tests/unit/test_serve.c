@@ -253,7 +253,7 @@ Test(serve, each_wrong_header_field_has_an_error_of_its_own) {
     cr_assert_eq(seen.seq, 0, "without our magic the seq means nothing");
     m = good;
     m.h.version = RDMAD_ABI_VERSION + 1;
-    refused(&m, 0, RDMAD_E_VERSION, "of version 3 came in a session that has agreed on 2");
+    refused(&m, 0, RDMAD_E_VERSION, "of version 4 came in a session that has agreed on 3");
     m = good;
     m.h.type = 0;
     refused(&m, 0, RDMAD_E_TYPE, "type 0");
