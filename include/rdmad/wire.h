@@ -79,7 +79,7 @@ enum rdmad_event_type {
     RDMAD_EV_INCOMING_GONE = RDMAD_MSG_EVENT | 8,  /* struct rdmad_channel_reject_req: taken back */
     RDMAD_EV_SESSION_PAUSED = RDMAD_MSG_EVENT | 9, /* struct rdmad_ev_session_paused */
     RDMAD_EV_CHANNEL_SILENT = RDMAD_MSG_EVENT | 10, /* struct rdmad_ev_channel_silent */
-    RDMAD_EV_LEASE_PART = RDMAD_MSG_EVENT | 11,    /* struct rdmad_part */
+    RDMAD_EV_LEASE_PART = RDMAD_MSG_EVENT | 11,     /* struct rdmad_part */
 };
 
 struct rdmad_msg_header {
