@@ -43,6 +43,9 @@ bool peers_are_reachable(const struct peers *ps);
 /* Whether uri names this very daemon. */
 bool peers_is_self(const struct peers *ps, const struct rdmad_uri *uri);
 
+/* Whether leases of the daemon at uri's address are away, so that it may be about to come back. */
+bool peers_await(struct peers *ps, const struct rdmad_uri *uri);
+
 /* Dials (or finds) the owner's daemon, asks for the lease, sets up the lane, makes the handle
  * usable. done after success or failure; on failure the handle is freed. */
 void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,

@@ -77,9 +77,11 @@ struct state {
                   struct error *err);
     /* Has the program file checked, and if that is good lets the next life of the daemon follow
      * this one in the same process. checked is called in a later turn: the stop for it has begun,
-     * or why it has not; not called when this returns an error. NULL: there is none. */
-    int (*upgrade)(struct state *st, void (*checked)(void *arg, const struct error *result),
-                   void *arg, struct error *err);
+     * or why it has not; not called when this returns an error. program: another file; NULL: the
+     * one that there is. NULL: there is none. */
+    int (*upgrade)(struct state *st, const char *program,
+                   void (*checked)(void *arg, const struct error *result), void *arg,
+                   struct error *err);
     struct kept *kept; /* listening sockets of the life before; NULL: none */
     /* The life before, if this one has followed it in the same process. */
     struct state_upgraded {

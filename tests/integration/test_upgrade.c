@@ -383,6 +383,92 @@ static void if_the_next_cannot_begin_the_manager_is_told(void) {
     copy_end(&c);
 }
 
+/* The exit code of rdmactl upgrade FILE, and what it said. */
+static int upgrade_to(const struct tdaemon *d, const char *file, char *said, size_t size) {
+    char path[512];
+    const char *argv[] = {build_path("rdmactl/rdmactl", path, sizeof(path)),
+                          "-d",
+                          tdaemon_dir(d),
+                          "upgrade",
+                          file,
+                          NULL};
+    return run_program(argv, said, size);
+}
+
+static void another_file_is_the_daemons_from_then_on(void) {
+    struct copy c;
+    struct program_file other;
+    char said[4096], from[512];
+    program_file_make(&other, build_path("daemon/rdmad", from, sizeof(from)));
+    copy_start(&c);
+    CHECK(upgrade_to(c.d, other.path, said, sizeof(said)) == 0, "%s", said);
+    program_file_expect(&other, c.d);
+    program_file_put(&other, from);
+    upgrade_now(c.d);
+    program_file_expect(&other, c.d);
+    copy_end(&c);
+    program_file_remove(&other);
+}
+
+static void expect_not_to(const struct copy *c, const char *file, const char *words) {
+    char said[4096] = "";
+    CHECK(upgrade_to(c->d, file, said, sizeof(said)) == 1 && strstr(said, words),
+          "\"%s\" does not say \"%s\"", said, words);
+    program_file_expect(&c->file, c->d);
+}
+
+static void a_file_that_others_can_change_is_none(void) {
+    struct copy c;
+    struct program_file other;
+    char from[512];
+    program_file_make(&other, build_path("daemon/rdmad", from, sizeof(from)));
+    copy_start(&c);
+    CHECK(chmod(other.path, 0775) == 0, "%s", strerror(errno));
+    expect_not_to(&c, other.path, "can be written to by others, so this rdmad goes on");
+    CHECK(chmod(other.path, 0755) == 0 && chmod(other.dir, 0777) == 0, "%s", strerror(errno));
+    expect_not_to(&c, other.path, "can be written to by others");
+    CHECK(chmod(other.dir, 0755) == 0, "%s", strerror(errno));
+    expect_not_to(&c, other.dir, "is no file");
+    expect_not_to(&c, "/nowhere/rdmad", "No such file or directory");
+    program_file_script(&other, "#!/bin/sh\nexit 3\n", 0755);
+    expect_not_to(&c, other.path, "ended with 3, so this rdmad goes on");
+    if (geteuid() == 0) {
+        CHECK(chown(other.path, 65534, 65534) == 0, "%s", strerror(errno));
+        expect_not_to(&c, other.path, "belongs to another user than root and rdmad's");
+    }
+    upgrade_now(c.d); /* its own is what it was */
+    program_file_expect(&c.file, c.d);
+    copy_end(&c);
+    program_file_remove(&other);
+}
+
+/* Who may do what the daemon can, but is not it. */
+static void name_a_file_as_nobody(void *arg) {
+    const struct copy *c = arg;
+    CHECK(setgid(65534) == 0 && setuid(65534) == 0, "%s", strerror(errno));
+    char said[4096] = "";
+    CHECK(upgrade_to(c->d, "/bin/true", said, sizeof(said)) == 1 &&
+              strstr(said, "only root, and the user that rdmad runs as, say what it becomes"),
+          "%s", said);
+}
+
+static void only_root_and_the_daemons_user_name_a_file(void) {
+    char config[64] = "/tmp/rdmad-upgrade-XXXXXX";
+    static const char act[] =
+        "{\"policy\": {\"users\": [{\"match\": {\"uid\": 65534}, \"admin\": \"act\"}]}}";
+    struct copy c;
+    if (geteuid())
+        skip("only root can be another user");
+    int fd = mkstemp(config);
+    CHECK(fd >= 0 && pwrite(fd, act, strlen(act), 0) > 0, "%s: %s", config, strerror(errno));
+    c.d = tdaemon_start("127.0.0.1", (const char *const[]){"--config", config, NULL});
+    CHECK(chmod(tdaemon_dir(c.d), 0755) == 0, "%s", strerror(errno));
+    client_expect_ok(client_fork(name_a_file_as_nobody, &c));
+    close(fd);
+    unlink(config);
+    tdaemon_stop(c.d);
+}
+
 static void ask_as_nobody(void *arg) {
     CHECK(setgid(65534) == 0 && setuid(65534) == 0, "%s", strerror(errno));
     expect_refused(arg, "changes the daemon");
@@ -454,4 +540,7 @@ TEST_MAIN(CASE(a_restart_under_load_costs_a_pause_and_nothing_else),
           CASE(no_descriptor_is_left_behind), CASE(a_porter_that_ends_later_is_waited_for),
           CASE(tenants_sockets_stay_as_well), CASE(a_broken_program_leaves_the_old_one_serving),
           CASE(one_at_a_time_is_checked), CASE(if_the_next_cannot_begin_the_manager_is_told),
+          CASE(another_file_is_the_daemons_from_then_on),
+          CASE(a_file_that_others_can_change_is_none),
+          CASE(only_root_and_the_daemons_user_name_a_file),
           CASE(others_than_administrators_are_refused), CASE(an_upgrade_that_drains_can_be_ended))

@@ -211,23 +211,12 @@ static void run_ring(struct worker *w) {
     rdmad_ring_destroy(r);
 }
 
-/* A new attach at another daemon that is just stopping, or away for a moment, or does not have the
- * lease again yet. */
-static bool may_be_refused(const struct worker *w, int rc) {
-    return w->load->owners != w->load->lessees &&
-           (rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_UNREACHABLE || rc == RDMAD_E_PEER_LOST ||
-            rc == RDMAD_E_NO_LEASE);
-}
-
 /* Requests, too, wait for the next daemon. */
 static void run_calls(struct worker *w) {
     while (!stopped(w)) {
         rdmad_lease *l;
         uint64_t began_ns = now_ns(), was;
-        int rc = rdmad_lease_attach(w->session, w->load->shared->uri, 0, &l);
-        if (rc && may_be_refused(w, rc))
-            continue;
-        done(w, "attach", rc, began_ns);
+        done(w, "attach", rdmad_lease_attach(w->session, w->load->shared->uri, 0, &l), began_ns);
         began_ns = now_ns();
         done(w, "fetch-add", rdmad_fetch_add(l, 0, 1, &was), began_ns);
         added(w, 1);

@@ -3,7 +3,7 @@
  * versions.c - another range of versions for a daemon or a library than that of the build: what a
  * later release will speak. RDMAD_TEST_DROPPED: so many of the oldest it speaks no more.
  */
-#include "daemon/peer/wire/wire.h"
+#include "daemon/peer/wire/message.h"
 
 const struct rdmad_versions rdmad_abi_versions = {RDMAD_ABI_OLDEST + RDMAD_TEST_DROPPED,
                                                   RDMAD_ABI_VERSION + 1};

@@ -17,7 +17,6 @@
 #include "daemon/peer/connect/agree.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/control/conn.h"
-#include "daemon/peer/wire/wire.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -20,7 +20,6 @@
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
-#include "daemon/peer/wire/wire.h"
 #include <assert.h>
 #include <string.h>
 
@@ -121,7 +120,9 @@ void hello_take(struct peer *p, const struct peer_msg *msg) {
     struct error why;
 
     assert(p->stage == PEER_GREETING || p->stage == PEER_WAITING);
-    if (!agree_on_version(p, hello) || !certificate_names(p, hello->node))
+    if (!agree_on_version(p, hello))
+        return;
+    if (!certificate_names(p, hello->node))
         return;
     memcpy(p->name, hello->node, sizeof(p->name));
     memcpy(p->node_id, hello->node_id, sizeof(p->node_id));

@@ -40,6 +40,7 @@
 #ifndef RDMAD_PEER_WIRE_MESSAGE_H
 #define RDMAD_PEER_WIRE_MESSAGE_H
 
+#include "common/versions.h"
 #include "daemon/base/life.h"
 #include "daemon/fabric/fabric.h"
 #include <rdmad/wire.h>
@@ -48,6 +49,7 @@
 #define PEER_WIRE_VERSION 8u        /* the highest that we speak */
 #define PEER_WIRE_OLDEST 7u
 #define PEER_WIRE_KEEPALIVE 8u /* the first with CHAN_ALIVE */
+extern const struct rdmad_versions peer_versions; /* these; versions.c */
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u

@@ -5,12 +5,8 @@
 #ifndef RDMAD_PEER_WIRE_H
 #define RDMAD_PEER_WIRE_H
 
-#include "common/versions.h"
 #include "daemon/base/error.h"
 #include "daemon/peer/wire/message.h"
-
-/* Which versions this build speaks (versions.c). */
-extern const struct rdmad_versions peer_versions;
 
 /* Writes m as a frame of our highest version; returns its length. */
 size_t peer_wire_encode(const struct peer_msg *m, uint8_t frame[PEER_WIRE_MAX]);
