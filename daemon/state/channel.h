@@ -43,7 +43,7 @@ struct channel_ops { /* of who makes the way */
     void (*ask_alive)(struct channel *ch);
 };
 
-struct channel_keepalive {             /* of keepalive.c */
+struct channel_keepalive {            /* of keepalive.c */
     void (*drop)(struct channel *ch); /* it is freed next */
 };
 

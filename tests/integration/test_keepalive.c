@@ -177,8 +177,7 @@ static void who_waits_is_not_silent_who_is_stopped_is(void) {
 /* Its other threads, the library's among them, run on. */
 static void who_hangs_is_silent(void) {
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
-    struct echo echo = {
-        .d = b, .service = "hangs", .by_loop = true, .expected = RDMAD_E_CLOSED};
+    struct echo echo = {.d = b, .service = "hangs", .by_loop = true, .expected = RDMAD_E_CLOSED};
     rdmad_pool *pool;
     rdmad_session *s = client_with_pool(a, 1 << 20, &pool);
     rdmad_channel *c = connect_to(s, &echo);

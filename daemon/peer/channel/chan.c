@@ -300,8 +300,11 @@ static void chan_ask_alive(struct channel *ch) {
     chan_send_alive(c->out && c->out->stage == PEER_UP ? c->out : c->in, c->other, false, 0);
 }
 
-static const struct channel_ops chan_ops = {
-    .cancel = chan_cancel, .added = chan_added, .let_go = chan_let_go, .rested = chan_rested, .ask_alive = chan_ask_alive};
+static const struct channel_ops chan_ops = {.cancel = chan_cancel,
+                                            .added = chan_added,
+                                            .let_go = chan_let_go,
+                                            .rested = chan_rested,
+                                            .ask_alive = chan_ask_alive};
 
 void chan_give_way(struct chan *c, struct channel *ch) {
     c->channel = ch;

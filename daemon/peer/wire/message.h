@@ -27,9 +27,8 @@
  *   DELEGATE_REQ, REQUEST_REQ, KEEP_REQ ->   <- DELEGATE_REP, ATTACH_REP, KEEP_REP
  *   NAMES_REQ ->                     <- NAMES_REP, one a name
  *   WATCH_REQ, WATCH_MORE, UNWATCH -> <- NAME_EV
- *   CHAN_REQ, CHAN_AGAIN, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END, CHAN_ALIVE: both. See below.
- *   CERTIFICATE: both, when the sender has its next one
- *   PING, PONG, BYE: both
+ *   CHAN_REQ, CHAN_AGAIN, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END, CHAN_ALIVE: both. See
+ * below. CERTIFICATE: both, when the sender has its next one PING, PONG, BYE: both
  *
  * Durations cross the wire, never times. A lessee counts a duration from when it asked, so it never
  * believes in more time than the owner; RENEWED therefore only makes it ask.
