@@ -13,6 +13,7 @@
 #                         registered or a lease known
 #   test_bad_sqes         one daemon, whose validator ends them before it asks which way they would go
 #   test_pause            rings that are not read, which no fabric has a part in
+#   test_keepalive        rings that nobody looks at, and words between daemons, likewise
 # What ./check runs of the others over verbs is what a device has a part in: registrations and windows,
 # the queue pairs' order, retries and errors, what is taken away under load, what is left after a death.
 # The rest is the same code over every fabric; ./check runs it over tcp, tests/soak verbs over verbs:
