@@ -70,14 +70,22 @@ def enums(declarations):
 
 
 def initial(ffi, struct, text):
-    """What an INIT sets to something else than 0, by field."""
+    """What an INIT sets to something else than 0, by field; a struct in it is {} at least. Sizes are left out."""
     text = re.sub(r"sizeof\(struct \w+\)", "0", text)
     plain = text.replace("{", "[").replace("}", "]").replace("NULL", "0")
     if not re.fullmatch(r'[\[\]0-9,"\s-]+', plain):
         raise ValueError(f"INIT of {struct} is not understood: {text}")
-    values = eval(plain, {"__builtins__": {}})  # brackets and digits, as was just seen
-    fields = [name for name, _ in ffi.typeof(f"struct {struct}").fields]
-    return {f: v for f, v in zip(fields, values) if isinstance(v, int) and v}
+    return by_field(ffi.typeof(f"struct {struct}"), eval(plain, {"__builtins__": {}}))  # as was just seen
+
+
+def by_field(struct, values):
+    said = {}
+    for (name, field), value in zip(struct.fields, values):
+        if field.type.kind == "struct":
+            said[name] = by_field(field.type, value)
+        elif isinstance(value, int) and value:
+            said[name] = value
+    return said
 
 
 def camel(name):

@@ -24,7 +24,7 @@ from ._channel import Channel, ChannelAudit, Gift, Incoming, Message, Service
 from ._lease import Audit, Lease, Notification
 from ._library import lib as _lib, text as _text
 from ._made import *  # noqa: F403
-from ._made import __all__ as _made
+from ._made import __all__ as _names
 from ._pool import BufferLock, Pool
 from ._session import Event, Info, Name, Session
 
@@ -35,4 +35,4 @@ def version() -> str:
 
 
 __all__ = ["Audit", "BufferLock", "Channel", "ChannelAudit", "Error", "Event", "Gift", "Incoming", "Info", "Lease",
-           "Message", "Name", "Notification", "Pool", "Service", "Session", "version", *_made]
+           "Message", "Name", "Notification", "Pool", "Service", "Session", "version", *_names]

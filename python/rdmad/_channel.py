@@ -6,7 +6,7 @@ import typing
 import weakref
 
 from ._lease import Lease
-from ._library import NULL, Buffer, Ended, check, check_transfer, ffi, from_buffer, lib, make, patiently, text, waited
+from ._library import NULL, Buffer, Ended, Memory, check, check_transfer, ffi, lib, make, patiently, text, waited
 from ._made import CONSTANTS, BusyError, ChannelKind
 from ._pool import Core
 
@@ -105,22 +105,22 @@ class Channel:
     def send(self, data: Buffer, imm: typing.Optional[int] = None) -> None:
         """Sends data; returns when it is in a receive of the other end (of the weaker kinds: when it has left), at
         the latest after the daemon's default time. TooSmallError: that receive is smaller; the channel goes on."""
-        memory = from_buffer(data, False)
+        memory = Memory(data, False)
         with self._use as channel:
             if imm is None:
-                code = lib.rdmad_send(channel, memory, len(memory))
+                code = lib.rdmad_send(channel, memory.address, memory.length)
             else:
-                code = lib.rdmad_send_imm(channel, memory, len(memory), imm)
+                code = lib.rdmad_send_imm(channel, memory.address, memory.length, imm)
             check_transfer(code, self._core.session)
 
     def recv(self, into: Buffer, timeout_ms: int = -1) -> Message:
         """The next message, into the memory given. timeout_ms: -1 for ever, 0 not at all; TimeoutError, and no
         message was lost. ClosedError: the other end has closed."""
-        memory, message = from_buffer(into, True), make("rdmad_message")
+        memory, message = Memory(into, True), make("rdmad_message")
 
         def once(ms: int) -> bool:
             with self._use as channel:
-                return waited(lib.rdmad_recv(channel, memory, len(memory), ms, message), self._core.session)
+                return waited(lib.rdmad_recv(channel, memory.address, memory.length, ms, message), self._core.session)
 
         if timeout_ms < 0 and self.kind != ChannelKind.RELIABLE:
             once(-1)  # who does not wait for receives finds one at any moment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typing
 
-from ._library import (NULL, Buffer, Ended, check, check_transfer, ffi, from_buffer, lib, make, patiently, text,
-                       waited)
+from ._library import (NULL, Buffer, Ended, Memory, check, check_transfer, ffi, lib, make,
+                       patiently, text, waited)
 from ._made import INIT, CONSTANTS, Right, Scope
 from ._pool import Core
 
@@ -53,7 +53,7 @@ class Lease:
     """
 
     def __init__(self, core: Core, pointer: typing.Any, forget: typing.Callable[["Lease"], None],
-                 memory: typing.Any = None) -> None:
+                 memory: typing.Optional[Memory] = None) -> None:
         self._core, self._forget, self._memory = core, forget, memory
         info = make("rdmad_lease_info")
         lib.rdmad_lease_get_info(pointer, info)
@@ -108,37 +108,37 @@ class Lease:
 
     def read(self, offset: int, into: Buffer) -> None:
         """Fills into with what the lease has at offset."""
-        memory = from_buffer(into, True)
+        memory = Memory(into, True)
         with self._use as lease:
-            check_transfer(lib.rdmad_read(lease, offset, memory, len(memory)), self._core.session)
+            check_transfer(lib.rdmad_read(lease, offset, memory.address, memory.length), self._core.session)
 
     def write(self, offset: int, data: Buffer) -> None:
         """Puts data into the lease at offset: placed when this returns."""
-        memory = from_buffer(data, False)
+        memory = Memory(data, False)
         with self._use as lease:
-            check_transfer(lib.rdmad_write(lease, offset, memory, len(memory)), self._core.session)
+            check_transfer(lib.rdmad_write(lease, offset, memory.address, memory.length), self._core.session)
 
     def read_copy(self, offset: int, length: int) -> bytes:
         """length bytes of the lease at offset, by way of a pool of the library's own."""
         out = bytearray(length)
-        memory = from_buffer(out, True)
+        memory = Memory(out, True)
         with self._use as lease:
-            check_transfer(lib.rdmad_read_copy(lease, offset, memory, length), self._core.session)
+            check_transfer(lib.rdmad_read_copy(lease, offset, memory.address, length), self._core.session)
         return bytes(out)
 
     def write_copy(self, offset: int, data: Buffer) -> None:
         """As write, of memory that is in no pool, bytes too; in pieces of 64 KiB. If one fails, those before it were
         done."""
-        memory = from_buffer(data, False)
+        memory = Memory(data, False)
         with self._use as lease:
-            check_transfer(lib.rdmad_write_copy(lease, offset, memory, len(memory)), self._core.session)
+            check_transfer(lib.rdmad_write_copy(lease, offset, memory.address, memory.length), self._core.session)
 
     def _segments(self, ranges: typing.Sequence[typing.Tuple[int, Buffer]],
                   writable: bool) -> typing.Tuple[typing.Any, typing.List[typing.Any]]:
-        kept = [from_buffer(memory, writable) for _, memory in ranges]
+        kept = [Memory(memory, writable) for _, memory in ranges]
         segments = ffi.new("struct rdmad_segment[]", len(kept))
         for segment, (offset, _), memory in zip(segments, ranges, kept):
-            segment.buffer, segment.length, segment.offset = memory, len(memory), offset
+            segment.buffer, segment.length, segment.offset = memory.address, memory.length, offset
         return segments, kept
 
     def readv(self, ranges: typing.Sequence[typing.Tuple[int, Buffer]]) -> None:
@@ -171,10 +171,10 @@ class Lease:
     def write_notify(self, offset: int, data: typing.Optional[Buffer], imm: int) -> None:
         """As write (of nothing if data is None), and then tells the owner imm, 32 bits. NoWaiterError: the owner has
         not taken many before; then nothing was written."""
-        memory = NULL if data is None else from_buffer(data, False)
-        length = 0 if data is None else len(memory)
+        memory = None if data is None else Memory(data, False)
+        address, length = (memory.address, memory.length) if memory else (NULL, 0)
         with self._use as lease:
-            check_transfer(lib.rdmad_write_notify(lease, offset, memory, length, imm), self._core.session)
+            check_transfer(lib.rdmad_write_notify(lease, offset, address, length, imm), self._core.session)
 
     # ---- of the owner ----
 

@@ -22,12 +22,19 @@ def text(chars: typing.Any) -> str:
     return "" if chars == NULL else ffi.string(chars).decode("utf-8", "replace")
 
 
+def begin(it: typing.Any, size: int, init: typing.Mapping[str, typing.Any]) -> None:
+    it.size = size
+    for name, value in init.items():
+        if isinstance(value, dict):
+            begin(getattr(it, name), ffi.sizeof(getattr(it, name)), value)
+        else:
+            setattr(it, name, value)
+
+
 def make(struct: str, **fields: typing.Any) -> typing.Any:
     """A struct as its INIT has it, with its size, and with those fields."""
     it = ffi.new(f"struct {struct} *")
-    it.size = ffi.sizeof(f"struct {struct}")
-    for name, value in INIT[struct].items():
-        setattr(it, name, value)
+    begin(it, ffi.sizeof(f"struct {struct}"), INIT[struct])
     for name, value in fields.items():
         setattr(it, name, value)
     return it
@@ -75,9 +82,22 @@ def patiently(timeout_ms: int, call: typing.Callable[[int], bool], what: str) ->
             raise TimeoutError(f"{what}: nothing came within {timeout_ms} ms")
 
 
-def from_buffer(memory: Buffer, writable: bool) -> typing.Any:
-    """The address of memory, which stays as long as the result; len() of it is its bytes."""
-    return ffi.from_buffer("char[]", memory, require_writable=writable)
+class Memory:
+    """Where the bytes of something with the buffer protocol are, and a view of them, which keeps them there.
+
+    Nothing is exported from a memoryview for longer than this takes: Python 3.11 crashes when it collects a cycle
+    with a memoryview that something has exported.
+    """
+
+    __slots__ = ("address", "length", "_view")
+
+    def __init__(self, memory: Buffer, writable: bool) -> None:
+        exported = ffi.from_buffer("char[]", memory, require_writable=writable)
+        try:
+            self.address, self.length = ffi.cast("char *", exported), len(exported)
+        finally:
+            ffi.release(exported)
+        self._view = memoryview(memory)
 
 
 class Ended:

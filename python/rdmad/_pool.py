@@ -6,7 +6,7 @@ import threading
 import typing
 import weakref
 
-from ._library import NULL, Buffer, Ended, check, ffi, from_buffer, lib, text, waited
+from ._library import NULL, Buffer, Ended, Memory, check, ffi, lib, text, waited
 from ._made import CONSTANTS, HandleError, TimeoutError
 
 if typing.TYPE_CHECKING:
@@ -72,9 +72,8 @@ class Pool:
     def alloc(self, nbytes: int) -> memoryview:
         """A piece of nbytes, as a memoryview of bytes, aligned to 64; its contents are whatever was there.
 
-        It goes back to the pool when no view of it is left: no slice, no NumPy array over it, no lease that it was
-        granted for, no op. release() does that at once, and raises BufferError while there are others. So does
-        `with pool.alloc(n) as piece:` at the end.
+        It goes back to the pool when no view of it is left: this one, a slice, a NumPy array over it, a lease that
+        it was granted for, a lock, an op. `with pool.alloc(n) as piece:` and release() give up this one view.
 
         NomemError: the pool has no room for it.
         """
@@ -141,20 +140,20 @@ class BufferLock:
     """A lock of memory, from lock_read and lock_write until unlock, which `with` does."""
 
     def __init__(self, core: Core, pool: Ended, memory: Buffer, writes: bool, timeout_ms: int) -> None:
-        self._memory, self._pool, self._writes = from_buffer(memory, writes), pool, writes
+        it = Memory(memory, writes)
         lock = lib.rdmad_buf_lock_write if writes else lib.rdmad_buf_lock_read
         with pool as pointer:
-            code = lock(pointer, self._memory, len(self._memory), timeout_ms)
+            code = lock(pointer, it.address, it.length, timeout_ms)
             if not waited(code, core.session):
                 raise TimeoutError(text(lib.rdmad_last_error(core.session)))
-        self._finalizer = weakref.finalize(self, self._unlock, pool, self._memory, writes)
+        self._finalizer = weakref.finalize(self, self._unlock, pool, it, writes)
 
     @staticmethod
-    def _unlock(pool: Ended, memory: typing.Any, writes: bool) -> None:
+    def _unlock(pool: Ended, memory: Memory, writes: bool) -> None:
         unlock = lib.rdmad_buf_unlock_write if writes else lib.rdmad_buf_unlock_read
         try:
             with pool as pointer:
-                unlock(pointer, memory, len(memory))
+                unlock(pointer, memory.address, memory.length)
         except HandleError:
             pass  # the session has ended, and its locks with it
 

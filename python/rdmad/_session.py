@@ -7,7 +7,7 @@ import warnings
 
 from ._channel import Channel, Gift, Service
 from ._lease import Lease, terms_of
-from ._library import NULL, Buffer, check, error, ffi, from_buffer, lib, make, patiently, text, waited
+from ._library import NULL, Buffer, Memory, check, error, ffi, lib, make, patiently, text, waited
 from ._made import CONSTANTS, BusyError, ChannelKind, Error, EventType, NameKind, Right, Scope
 from ._pool import Core, Pool
 
@@ -96,7 +96,7 @@ class Session:
         if self._made.get(it._address) is it:
             del self._made[it._address]
 
-    def _lease(self, pointer: typing.Any, memory: typing.Any = None) -> Lease:
+    def _lease(self, pointer: typing.Any, memory: typing.Optional[Memory] = None) -> Lease:
         return self._keep(Lease(self._core, pointer, self._forget, memory))
 
     def _channel(self, pointer: typing.Any) -> Channel:
@@ -135,11 +135,11 @@ class Session:
               flags: int = 0, ends_after: int = 0) -> Lease:
         """Lets others reach memory of a pool. ttl_ms 0: 60 s; rights 0: read and write; name: publishes it. The lease
         views the memory until it is closed. See struct rdmad_lease_terms for the rest."""
-        view = from_buffer(memory, False)
+        view = Memory(memory, False)
         terms, _texts = terms_of(ttl_ms, rights, scope, scope_uid, scope_peer, max_attaches, name, flags, ends_after)
         out = ffi.new("rdmad_lease **")
         with self._use as session:
-            check(lib.rdmad_lease_grant(session, view, len(view), terms, out), session)
+            check(lib.rdmad_lease_grant(session, view.address, view.length, terms, out), session)
         return self._lease(out[0], view)
 
     def attach(self, uri: str, timeout_ms: int = 0) -> Lease:
@@ -162,10 +162,11 @@ class Session:
                max_request: int = 0, max_ttl_ms: int = 0) -> Service:
         """A service under name. budget: memory of a pool, a multiple of 4096 bytes, that Session.request is served
         from. ExistsError: the name is taken."""
-        view = NULL if budget is None else from_buffer(budget, True)
+        view = None if budget is None else Memory(budget, True)
         peer = NULL if scope_peer is None else ffi.new("char[]", scope_peer.encode())
         terms = make("rdmad_service_terms", backlog=backlog, scope=scope, scope_uid=scope_uid, scope_peer=peer,
-                     budget=view, budget_bytes=0 if budget is None else len(view), max_rights=max_rights,
+                     budget=view.address if view else NULL,
+                     budget_bytes=view.length if view else 0, max_rights=max_rights,
                      max_request=max_request, max_ttl_ms=max_ttl_ms)
         out = ffi.new("rdmad_service **")
         with self._use as session:

@@ -29,7 +29,7 @@ import typing
 from . import _session
 from ._channel import Channel as BlockingChannel, Message, Service as BlockingService, message_of
 from ._lease import Lease as BlockingLease, Notification
-from ._library import NULL, Buffer, from_buffer, lib
+from ._library import NULL, Buffer, Memory, ffi, lib
 from ._made import CONSTANTS, ChannelKind, EventType, HandleError, ProtocolError, TooSmallError
 from ._pool import Pool
 from ._ring import Result, Ring
@@ -62,12 +62,12 @@ class Lease:
         return await self._session._ring.do(prep, kept, unwanted)
 
     async def read(self, offset: int, into: Buffer) -> None:
-        memory = from_buffer(into, True)
-        await self._do(lib.rdmad_prep_read, offset, memory, len(memory), kept=memory)
+        memory = Memory(into, True)
+        await self._do(lib.rdmad_prep_read, offset, memory.address, memory.length, kept=memory)
 
     async def write(self, offset: int, data: Buffer) -> None:
-        memory = from_buffer(data, False)
-        await self._do(lib.rdmad_prep_write, offset, memory, len(memory), kept=memory)
+        memory = Memory(data, False)
+        await self._do(lib.rdmad_prep_write, offset, memory.address, memory.length, kept=memory)
 
     async def cas(self, offset: int, expected: int, desired: int) -> int:
         return (await self._do(lib.rdmad_prep_cas, offset, expected, desired)).value
@@ -76,9 +76,9 @@ class Lease:
         return (await self._do(lib.rdmad_prep_fetch_add, offset, add % 2**64)).value
 
     async def write_notify(self, offset: int, data: typing.Optional[Buffer], imm: int) -> None:
-        memory = NULL if data is None else from_buffer(data, False)
-        length = 0 if data is None else len(memory)
-        await self._do(lib.rdmad_prep_write_notify, offset, memory, length, imm, kept=memory)
+        memory = None if data is None else Memory(data, False)
+        address, length = (memory.address, memory.length) if memory else (NULL, 0)
+        await self._do(lib.rdmad_prep_write_notify, offset, address, length, imm, kept=memory)
 
     async def wait_notified(self) -> Notification:
         if self._late:
@@ -120,11 +120,11 @@ class Channel:
     closed = property(lambda self: self.blocking.closed)
 
     async def send(self, data: Buffer, imm: typing.Optional[int] = None) -> None:
-        memory = from_buffer(data, False)
+        memory = Memory(data, False)
 
         def prepare(ring: typing.Any, sqe: typing.Any, token: int) -> int:
             with self.blocking._use as channel:
-                code = lib.rdmad_prep_send(ring, sqe, channel, memory, len(memory), token)
+                code = lib.rdmad_prep_send(ring, sqe, channel, memory.address, memory.length, token)
             if code == 0 and imm is not None:
                 lib.rdmad_sqe_set_imm(sqe, imm)
             return code
@@ -132,20 +132,20 @@ class Channel:
         await self._session._ring.do(prepare, memory)
 
     async def recv(self, into: Buffer) -> Message:
-        memory = from_buffer(into, True)
+        memory = Memory(into, True)
         if self._late:
             data, message = self._late.popleft()
-            if len(data) > len(memory):
-                raise TooSmallError(f"a message of {len(data)} bytes for a receive of {len(memory)}")
-            memory[0:len(data)] = data
+            if len(data) > memory.length:
+                raise TooSmallError(f"a message of {len(data)} bytes for a receive of {memory.length}")
+            ffi.memmove(memory.address, data, len(data))
             return message
 
         def prepare(ring: typing.Any, sqe: typing.Any, token: int) -> int:
             with self.blocking._use as channel:
-                return lib.rdmad_prep_recv(ring, sqe, channel, memory, len(memory), token)
+                return lib.rdmad_prep_recv(ring, sqe, channel, memory.address, memory.length, token)
 
         def unwanted(result: Result) -> None:
-            self._late.append((bytes(memory[0:result.value]), message_of(result, result.value)))
+            self._late.append((bytes(ffi.buffer(memory.address, result.value)), message_of(result, result.value)))
 
         result = await self._session._ring.do(prepare, memory, unwanted)
         return message_of(result, result.value)
