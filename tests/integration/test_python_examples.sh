@@ -57,7 +57,11 @@ count=$((4 << 20)) rounds=8 # 32 MiB
 [ "${RDMAD_TEST_SCALE:-1}" -le 1 ] || count=$((128 << 20))
 start_on a "$work/array" /usr/bin/python3 -W error "$source/examples/python/array.py" share "$count"
 array=$!
-read -r uri sum <<<"$(first_line "$work/array" "$array")"
+until [ -s "$work/array" ]; do
+    kill -0 "$array" 2>/dev/null || fail "array share ended"
+    sleep 0.05
+done
+read -r uri sum <"$work/array"
 for lessee in a b; do
     [ "$(on "$lessee" python examples/python/array.py read "$uri" 2>"$work/rate")" = "$sum" ] || fail "array: $(<"$work/rate")"
     where=$([ "$lessee" = a ] && echo "on one machine" || echo "over a link")
