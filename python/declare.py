@@ -95,8 +95,8 @@ def camel(name):
 def write_made(out, soname, constants, inits, errors):
     lines = ["# SPDX-License-Identifier: MIT",
              '"""Made from include/rdmad/ by declare.py: constants, enums and errors."""',
-             "import builtins", "import enum", "", "from ._base import Error", "", f"SONAME = {soname!r}", f"CONSTANTS = {constants!r}",
-             f"INIT = {inits!r}", ""]
+             "import builtins", "import enum", "import typing", "", "from ._base import Error", "", f"SONAME = {soname!r}", f"CONSTANTS: typing.Dict[str, int] = {constants!r}",
+             f"INIT: typing.Dict[str, typing.Dict[str, typing.Any]] = {inits!r}", ""]
     for name, base, prefix, members, text in GROUPS:
         chosen = members or [c for c in constants if c.startswith(prefix) and c not in NO_MEMBERS]
         if prefix == "RDMAD_LEASE_":
@@ -112,7 +112,7 @@ def write_made(out, soname, constants, inits, errors):
         bases = "Error" + (f", {BUILTIN[code]}" if code in BUILTIN else "")
         lines += ["", f"class {classes[value]}({bases}):", f'    """{code}: {text}."""', f"    code = {value}",
                   f"    errname = {code!r}", f"    general = {text!r}", ""]
-    lines += ["", "ERRORS = {" + ", ".join(f"{v}: {c}" for v, c in classes.items()) + "}"]
+    lines += ["", "ERRORS: typing.Dict[int, typing.Type[Error]] = {" + ", ".join(f"{v}: {c}" for v, c in classes.items()) + "}"]
     lines += ["__all__ = " + repr([g[0] for g in GROUPS] + list(classes.values())), ""]
     with open(os.path.join(out, "_made.py"), "w", encoding="ascii") as f:
         f.write("\n".join(lines))

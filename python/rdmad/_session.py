@@ -73,7 +73,6 @@ class Session:
     def __init__(self, runtime_dir: typing.Optional[str] = None, name: typing.Optional[str] = None,
                  ring_entries: int = 0, spin_us: typing.Optional[int] = None, call_timeout_ms: int = 0,
                  resume: bool = True) -> None:
-        self._core: typing.Optional[Core] = None
         texts = [ffi.new("char[]", t.encode()) if t is not None else NULL for t in (runtime_dir, name)]
         options = make("rdmad_options", runtime_dir=texts[0], name=texts[1], ring_entries=ring_entries,
                        call_timeout_ms=call_timeout_ms, resume=int(resume))
@@ -255,7 +254,7 @@ class Session:
         still viewed, and an array's is, stays as it is, and the connection with it, until the last view is gone.
         Does nothing the second time. BusyError: calls of other threads go on with it."""
         core = self._core
-        if core is None or core.closing:
+        if core.closing:
             return
         pointer = self._use.take()
         if pointer is None:

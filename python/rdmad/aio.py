@@ -30,7 +30,7 @@ from . import _session
 from ._channel import Channel as BlockingChannel, Message, Service as BlockingService, message_of
 from ._lease import Lease as BlockingLease, Notification
 from ._library import NULL, Buffer, Memory, ffi, lib
-from ._made import CONSTANTS, ChannelKind, EventType, HandleError, ProtocolError, TooSmallError
+from ._made import CONSTANTS, ChannelKind, EventType, HandleError, ProtocolError, Right, TooSmallError
 from ._pool import Pool
 from ._ring import Result, Ring
 
@@ -45,13 +45,33 @@ class Lease:
         self._session, self.blocking = session, blocking
         self._late: typing.Deque[Notification] = collections.deque()  # taken for tasks that were canceled
 
-    uri = property(lambda self: self.blocking.uri)
-    id = property(lambda self: self.blocking.id)
-    length = property(lambda self: self.blocking.length)
-    ttl_ms = property(lambda self: self.blocking.ttl_ms)
-    rights = property(lambda self: self.blocking.rights)
-    fabric = property(lambda self: self.blocking.fabric)
-    ended = property(lambda self: self.blocking.ended)
+    @property
+    def uri(self) -> str:
+        return self.blocking.uri
+
+    @property
+    def id(self) -> int:
+        return self.blocking.id
+
+    @property
+    def length(self) -> int:
+        return self.blocking.length
+
+    @property
+    def ttl_ms(self) -> int:
+        return self.blocking.ttl_ms
+
+    @property
+    def rights(self) -> Right:
+        return self.blocking.rights
+
+    @property
+    def fabric(self) -> str:
+        return self.blocking.fabric
+
+    @property
+    def ended(self) -> int:
+        return self.blocking.ended
 
     async def _do(self, prepare: typing.Callable[..., int], *arguments: typing.Any, kept: object = None,
                   unwanted: typing.Optional[typing.Callable[[Result], None]] = None) -> Result:
@@ -112,12 +132,29 @@ class Channel:
         # Messages that were received for tasks that were canceled.
         self._late: typing.Deque[typing.Tuple[bytes, Message]] = collections.deque()
 
-    kind = property(lambda self: self.blocking.kind)
-    max_message = property(lambda self: self.blocking.max_message)
-    peer_uid = property(lambda self: self.blocking.peer_uid)
-    peer_node = property(lambda self: self.blocking.peer_node)
-    fabric = property(lambda self: self.blocking.fabric)
-    closed = property(lambda self: self.blocking.closed)
+    @property
+    def kind(self) -> ChannelKind:
+        return self.blocking.kind
+
+    @property
+    def max_message(self) -> int:
+        return self.blocking.max_message
+
+    @property
+    def peer_uid(self) -> int:
+        return self.blocking.peer_uid
+
+    @property
+    def peer_node(self) -> str:
+        return self.blocking.peer_node
+
+    @property
+    def fabric(self) -> str:
+        return self.blocking.fabric
+
+    @property
+    def closed(self) -> int:
+        return self.blocking.closed
 
     async def send(self, data: Buffer, imm: typing.Optional[int] = None) -> None:
         memory = Memory(data, False)
@@ -185,7 +222,9 @@ class Service:
     def __init__(self, session: "Session", blocking: BlockingService) -> None:
         self._session, self.blocking = session, blocking
 
-    uri = property(lambda self: self.blocking.uri)
+    @property
+    def uri(self) -> str:
+        return self.blocking.uri
 
     async def accept(self) -> Channel:
         """A channel to the first that connects."""
@@ -264,7 +303,9 @@ class Session:
         elif hasattr(asked.result(), "close"):
             asked.result().close()
 
-    info = property(lambda self: self.blocking.info)
+    @property
+    def info(self) -> _session.Info:
+        return self.blocking.info
 
     @property
     def in_flight(self) -> int:
