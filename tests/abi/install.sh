@@ -12,8 +12,8 @@ prefix=$work/prefix
 consumer=$source/tests/abi/consumer
 
 cmake --install "$build" --prefix "$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
-for header in rdmad abi ring wire; do
-    [ -f "$prefix/include/rdmad/$header.h" ] || { echo "$header.h was not installed"; exit 1; }
+for header in rdmad.h abi.h ring.h wire.h rdmad.hpp rdmad_async.hpp; do
+    [ -f "$prefix/include/rdmad/$header" ] || { echo "$header was not installed"; exit 1; }
 done
 # Another prefix than the configured one is obeyed by everything.
 [ -f "$prefix/etc/rdmad.json" ] || { echo "the settings were not installed below $prefix"; exit 1; }
@@ -33,6 +33,15 @@ answers() { # program
     said=$(LD_LIBRARY_PATH=$libdir "$1")
     [ "$said" = "$version" ] || { echo "$1 says version '$said', not $version"; exit 1; }
 }
+
+# The Python package works from where it is installed.
+if [ -e "$build/python/rdmad/_declared.py" ]; then
+    said=$(cd / && PYTHONPATH=$prefix/lib/python3/dist-packages LD_LIBRARY_PATH=$libdir PYTHONDONTWRITEBYTECODE=1 \
+        /usr/bin/python3 -c 'import rdmad, rdmad.aio; print(rdmad.version(), rdmad.__file__)')
+    [ "$said" = "$version $prefix/lib/python3/dist-packages/rdmad/__init__.py" ] ||
+        { echo "the Python package says '$said'"; exit 1; }
+    [ -f "$prefix/lib/python3/dist-packages/rdmad/py.typed" ] || { echo "py.typed was not installed"; exit 1; }
+fi
 
 pc() { PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --define-variable=prefix="$prefix" "$@" rdmad; }
 [ "$(pc --modversion)" = "$version" ]
