@@ -7,7 +7,7 @@
 # not even to be root or to be online.
 
 # shellcheck disable=SC2034 # used by those who source this
-BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libssl-dev libsystemd-dev
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libssl-dev libsystemd-dev libxxhash-dev
     libibverbs-dev librdmacm-dev ibverbs-providers)
 if [ "$(dpkg --print-architecture 2>/dev/null || true)" = amd64 ]; then
     BUILD_PACKAGES+=(libipsec-mb-dev) # without it OpenSSL does all that is encrypted
