@@ -119,15 +119,21 @@ double cli_number(const json_t *row, const char *key);
 /* Of a clock that does not go back. */
 double cli_now_s(void);
 
-/* A progress bar on standard error while something takes longer, if that is a terminal. total 0: it
- * is not known. */
+/* ---- how far something is (progress.c) ------------------------------------------------------- */
+
+/* A bar with rate and time left on standard error while something takes longer, if that is a
+ * terminal. before: of done, what there was at the start, which tells nothing of the rate. total 0:
+ * it is not known. */
 struct progress {
-    double start_s, shown_s;
+    double start_s, shown_s, rate; /* bytes a second, of late */
+    uint64_t before, shown_done;
     bool shown;
 };
-void progress_start(struct progress *p);
+void progress_start(struct progress *p, uint64_t before);
 void progress_show(struct progress *p, uint64_t done, uint64_t total);
 void progress_end(struct progress *p, uint64_t done, uint64_t total);
+
+/* ---- tables (out.c) -------------------------------------------------------------------------- */
 
 /* A table whose columns are as wide as their widest cell; numbers stand right. */
 struct table;

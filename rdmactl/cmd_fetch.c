@@ -1,52 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_fetch.c - fetch URI: a lease's memory by pipelined one-sided READs.
+ * cmd_fetch.c - fetch URI: a lease's memory into a file, a directory or a stream.
  *
- * The happy path: attach; a small pool is cut into SLOTS pieces; each piece is read into, waits
- * until all before it have been written out, is written out, and is used again. So READs are in
- * flight while we write, the output is in order (it may be a pipe), and the memory needed does not
- * grow with the lease. Any failed READ, a signal or a full disk ends it, and leaves no file.
+ * The happy path: attach; learn from the footer what it is (contents.h); open where it goes
+ * (target.h); of what an earlier fetch has left there, find by their checksums the pieces that are
+ * right; read the others (reading.h), each compared with its checksum before it is written. So what
+ * was fetched is equal to what was shared, or the command fails. Any failed READ, a signal or a
+ * full disk ends it, and what there is is kept for the next time.
  */
 #include "rdmactl/cli.h"
+#include "rdmactl/contents.h"
+#include "rdmactl/reading.h"
 #include "rdmactl/target.h"
 #include <inttypes.h>
-#include <rdmad/rdmad.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PIECE (UINT64_C(1) << 20)
-#define SLOTS 16u
-#define LOOK_MS 100 /* how often signals and the progress bar are looked after while waiting */
-
 struct fetch {
-    const char *uri;
+    const char *uri, *file;
+    bool no_resume;
+    uint64_t max_entries, max_depth;
     struct target target;
     int signals;
     rdmad_session *session;
-    rdmad_pool *pool;
-    rdmad_ring *ring;
     rdmad_lease *lease;
-    uint64_t bytes, pieces;
-    uint64_t asked, arrived_mask, written; /* pieces asked for; which slots arrived; written out */
+    struct reading reading;
+    struct contents contents;
+    uint64_t *wanted;       /* pieces that are not there; NULL: all */
+    uint64_t before, bytes; /* that were there, and that are there now */
     char fabric[16];
-    double start_s, heard_s;
     struct progress progress;
 };
-
-static uint64_t piece_size(const struct fetch *f, uint64_t piece) {
-    uint64_t left = f->bytes - piece * PIECE;
-    return left < PIECE ? left : PIECE;
-}
-
-static char *slot(const struct fetch *f, uint64_t piece) {
-    return (char *)rdmad_pool_base(f->pool) + piece % SLOTS * PIECE;
-}
-
-static uint64_t bytes_written(const struct fetch *f) {
-    return f->written * PIECE < f->bytes ? f->written * PIECE : f->bytes;
-}
 
 static int fetch_open(struct fetch *f) {
     int code = cli_session_open("rdmactl-fetch", -1, &f->session);
@@ -60,160 +46,185 @@ static int fetch_open(struct fetch *f) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(f->lease, &info);
     snprintf(f->fabric, sizeof(f->fabric), "%s", info.fabric);
-    f->bytes = info.length;
-    f->pieces = (f->bytes + PIECE - 1) / PIECE;
-    uint64_t slots = f->pieces < SLOTS ? f->pieces : SLOTS;
-    patience_begin("make a pool and a ring", PATIENCE_ACT_MS);
-    rc = rdmad_pool_create(f->session, slots ? slots * PIECE : 1, 0, &f->pool);
-    if (!rc)
-        rc = rdmad_ring_create(f->session, SLOTS, &f->ring);
-    patience_end();
-    return rc ? cli_fail_rdmad(f->session, rc) : EXIT_GOOD;
+    code = reading_open(&f->reading, f->session, f->lease);
+    return code ? code
+                : contents_learn(&f->contents, &f->reading, info.length, (uint32_t)f->max_entries,
+                                 (unsigned)f->max_depth);
 }
 
-/* Asks for as many pieces as there are free slots. */
-static int fetch_ask(struct fetch *f) {
-    uint64_t before = f->asked;
-    while (f->asked < f->pieces && f->asked < f->written + SLOTS) {
-        struct rdmad_sqe *sqe = rdmad_ring_reserve(f->ring);
-        if (!sqe)
-            break;
-        int rc = rdmad_prep_read(f->ring, sqe, f->lease, f->asked * PIECE, slot(f, f->asked),
-                                 piece_size(f, f->asked), f->asked);
-        if (rc)
-            return cli_fail_rdmad(f->session, rc);
-        f->asked++;
+static int fetch_open_target(struct fetch *f) {
+    char sum[BUNDLE_TEXT];
+    const struct contents *c = &f->contents;
+    const struct target_terms terms = {.bytes = c->bytes,
+                                       .tree = c->directory ? &c->tree : NULL,
+                                       .sum = c->summed && !f->no_resume ? bundle_text(sum, c->root)
+                                                                         : NULL};
+    return target_open(&f->target, f->file, &terms);
+}
+
+static int fetch_interrupted(const struct fetch *f) {
+    return cli_fail("RDMAD_E_CANCELED", "interrupted after %" PRIu64 " of %" PRIu64 " bytes",
+                    f->bytes, f->contents.bytes);
+}
+
+static uint64_t size_of(const struct contents *c, uint64_t piece) {
+    uint64_t left = c->bytes - piece * c->piece;
+    return left < c->piece ? left : c->piece;
+}
+
+/* Finds what an earlier fetch has left and is right. */
+static int fetch_resume(struct fetch *f, uint64_t *missing) {
+    const struct contents *c = &f->contents;
+    uint64_t pieces = c->bytes / c->piece + (c->bytes % c->piece != 0);
+    char *piece = malloc(c->piece);
+    f->wanted = calloc(pieces ? pieces : 1, sizeof(*f->wanted));
+    *missing = 0;
+    if (!piece || !f->wanted) {
+        free(piece);
+        return cli_fail("RDMAD_E_NOMEM", "out of memory");
     }
-    if (f->asked == before)
-        return EXIT_GOOD;
-    f->heard_s =
-        cli_now_s(); /* until now it had nothing to answer: the output may have been blocked */
-    int rc = rdmad_ring_submit(f->ring);
-    return rc < 0 ? cli_fail_rdmad(f->session, rc) : EXIT_GOOD;
-}
-
-/* A daemon that lives ends each READ by its deadline. */
-static int fetch_silent(const struct fetch *f) {
-    char state[160], span[CELL_MAX];
-    return cli_fail("RDMAD_E_TIMEOUT",
-                    "rdmad in %s does not answer: no READ has ended for %s, after %" PRIu64
-                    " of %" PRIu64 " bytes; %s",
-                    cli.dir, cli_human_seconds(span, cli_now_s() - f->heard_s), f->written * PIECE,
-                    f->bytes, daemon_state(state, sizeof(state)));
-}
-
-/* Waits for one more READ; ARGS_RUN when none came in time. */
-static int fetch_arrive(struct fetch *f) {
-    const struct rdmad_cqe *cqe;
-    int rc = rdmad_ring_wait(f->ring, LOOK_MS, &cqe);
-    if (rc == RDMAD_E_TIMEOUT)
-        return f->heard_s + (double)patience_ms(PATIENCE_ACT_MS) / 1e3 > cli_now_s()
-                   ? ARGS_RUN
-                   : fetch_silent(f);
-    if (rc)
-        return cli_fail_rdmad(f->session, rc);
-    if (cqe->status) {
-        char why[RDMAD_TEXT_MAX + 1];
-        rdmad_ring_explain(f->ring, cqe, why, sizeof(why));
-        return cli_fail(rdmad_errname(cqe->status), "%s", why);
+    for (uint64_t i = 0; i < pieces; i++) {
+        if (signals_take(f->signals)) {
+            free(piece);
+            return fetch_interrupted(f);
+        }
+        uint64_t size = size_of(c, i);
+        if (target_get(&f->target, i * c->piece, piece, size) && contents_match(c, i, piece, size))
+            f->bytes += size;
+        else
+            f->wanted[(*missing)++] = i;
     }
-    f->heard_s = cli_now_s();
-    f->arrived_mask |= UINT64_C(1) << cqe->user_data % SLOTS;
-    rdmad_ring_seen(f->ring, cqe);
+    free(piece);
+    f->before = f->bytes;
+    char size[CELL_MAX], total[CELL_MAX];
+    if (f->before && !cli.json)
+        fprintf(stderr, "%s of %s are there from an earlier fetch\n",
+                cli_human_bytes(size, (double)f->before), cli_human_bytes(total, (double)c->bytes));
     return EXIT_GOOD;
 }
 
-/* Writes out what has arrived in order. */
-static int fetch_drain(struct fetch *f) {
-    int code = EXIT_GOOD;
-    while (!code && f->written < f->asked &&
-           (f->arrived_mask & UINT64_C(1) << f->written % SLOTS)) {
-        code = target_write(&f->target, slot(f, f->written), piece_size(f, f->written));
-        f->arrived_mask &= ~(UINT64_C(1) << f->written % SLOTS);
-        f->written++;
-    }
+static int fetch_take(void *arg, uint64_t piece, const void *data, uint64_t size) {
+    struct fetch *f = arg;
+    const struct contents *c = &f->contents;
+    if (c->summed && !contents_match(c, piece, data, size))
+        return cli_fail("RDMAD_E_PROTOCOL",
+                        "bytes %" PRIu64 " to %" PRIu64
+                        " have not the checksum that their owner made: what came is not what was "
+                        "shared",
+                        piece * c->piece, piece * c->piece + size - 1);
+    int code = target_put(&f->target, piece * c->piece, data, size);
+    f->bytes += code ? 0 : size;
     return code;
 }
 
 static int fetch_transfer(struct fetch *f) {
     int code = EXIT_GOOD;
-    while (!code && f->written < f->pieces) {
+    uint64_t missing = 0;
+    if (f->target.resumed)
+        code = fetch_resume(f, &missing);
+    if (code)
+        return code;
+    reading_start(&f->reading, 0, f->contents.bytes, f->contents.piece);
+    f->reading.take = fetch_take;
+    f->reading.arg = f;
+    if (f->wanted) {
+        f->reading.wanted = f->wanted;
+        f->reading.count = missing;
+    }
+    progress_start(&f->progress, f->before);
+    while (!code && !reading_over(&f->reading)) {
         if (signals_take(f->signals))
-            return cli_fail("RDMAD_E_CANCELED",
-                            "interrupted after %" PRIu64 " of %" PRIu64 " bytes",
-                            f->written * PIECE, f->bytes);
-        code = fetch_ask(f);
-        if (!code)
-            code = fetch_arrive(f);
-        if (code == EXIT_GOOD)
-            code = fetch_drain(f);
-        else if (code == ARGS_RUN)
-            code = EXIT_GOOD;
-        progress_show(&f->progress, bytes_written(f), f->bytes);
+            return fetch_interrupted(f);
+        code = reading_turn(&f->reading);
+        progress_show(&f->progress, f->bytes, f->contents.bytes);
     }
     return code;
 }
 
 static int fetch_report(const struct fetch *f, double seconds) {
-    double gbytes_s = seconds > 0 ? (double)f->bytes / seconds / 1e9 : 0;
+    const struct contents *c = &f->contents;
+    double gbytes_s = seconds > 0 ? (double)(c->bytes - f->before) / seconds / 1e9 : 0;
     const char *route = strcmp(f->fabric, "local") != 0 ? "link" : "local";
+    char sum[BUNDLE_TEXT], size[CELL_MAX];
+    bundle_text(sum, c->root);
     if (cli.json)
-        return cli_print_json(json_pack("{s:I, s:f, s:f, s:s, s:s}", "bytes", (json_int_t)f->bytes,
-                                        "seconds", seconds, "gbytes_s", gbytes_s, "fabric",
-                                        f->fabric, "route", route));
-    char size[CELL_MAX];
-    fprintf(stderr, "fetched %s (%llu bytes) in %.3f s, %.2f GB/s, fabric %s, route %s\n",
-            cli_human_bytes(size, (double)f->bytes), (unsigned long long)f->bytes, seconds,
+        return cli_print_json(
+            json_pack("{s:I, s:f, s:f, s:s, s:s, s:s?, s:I, s:I}", "bytes", (json_int_t)c->bytes,
+                      "seconds", seconds, "gbytes_s", gbytes_s, "fabric", f->fabric, "route", route,
+                      "checksum", c->summed ? sum : NULL, "resumed_bytes", (json_int_t)f->before,
+                      "entries", (json_int_t)c->tree.count));
+    fprintf(stderr, "fetched %s (%llu bytes) in %.3f s, %.2f GB/s, fabric %s, route %s, ",
+            cli_human_bytes(size, (double)c->bytes), (unsigned long long)c->bytes, seconds,
             gbytes_s, f->fabric, route);
+    fprintf(stderr, c->summed ? "checksum %s is right\n" : "no checksum: its owner gave none\n",
+            sum);
     return EXIT_GOOD;
 }
 
-static int fetch_run(struct fetch *f, const char *file) {
+static int fetch_run(struct fetch *f) {
     int code = fetch_open(f);
     /* Until here there is nothing to clean up: a signal may simply end us. */
     f->signals = signals_catch();
     if (!code)
-        code = target_open(&f->target, file, f->bytes);
-    f->start_s = f->heard_s = cli_now_s();
-    progress_start(&f->progress);
+        code = fetch_open_target(f);
+    double start_s = cli_now_s();
     if (!code)
         code = fetch_transfer(f);
     if (!code)
         code = target_finish(&f->target);
-    double seconds = cli_now_s() - f->start_s;
-    if (code)
+    double seconds = cli_now_s() - start_s;
+    if (code) {
+        if (f->target.kept && f->bytes && !cli.json)
+            fprintf(stderr,
+                    "rdmactl: what has come is kept in %s: the same command goes on there\n",
+                    f->target.temporary);
         return code;
-    progress_end(&f->progress, f->bytes, f->bytes);
+    }
+    progress_end(&f->progress, f->contents.bytes, f->contents.bytes);
     return fetch_report(f, seconds);
 }
 
+static int fetch_check(struct fetch *f) {
+    if (f->file && !strcmp(f->file, "-"))
+        f->file = NULL; /* by a file's name it is ./- */
+    if (cli.json && !f->file)
+        return cli_usage_error(
+            "-j is one JSON document on standard output: the bytes need -o FILE");
+    if (!f->file && isatty(STDOUT_FILENO))
+        return cli_usage_error("the bytes would go to the terminal: use -o FILE or a pipe");
+    return EXIT_GOOD;
+}
+
 int cmd_fetch(const struct command *self, int argc, char **argv) {
-    struct fetch f = {.target = {.fd = -1}, .signals = -1};
-    const char *file = NULL;
+    struct fetch f = {
+        .target = {.fd = -1}, .signals = -1, .max_entries = TREE_ENTRIES, .max_depth = TREE_DEPTH};
     const struct opt opts[] = {
-        {"output", 'o', OPT_TEXT, &file, 0, 0, "FILE",
-         "write here; - is standard output, as is nothing"},
+        {"output", 'o', OPT_TEXT, &f.file, 0, 0, "FILE",
+         "write here, a directory to where none is; - is standard output, as is nothing"},
+        {"no-resume", 0, OPT_FLAG, &f.no_resume, 0, 0, NULL,
+         "begin anew, and keep nothing when it fails"},
+        {"max-entries", 0, OPT_COUNT, &f.max_entries, 1, UINT32_MAX - 1, "N",
+         "of a directory (1000000)"},
+        {"max-depth", 0, OPT_COUNT, &f.max_depth, 1, TREE_DEPTH_MAX, "N", "of a directory (64)"},
         {0},
     };
     struct positionals pos = {.names = "URI", .min = 1, .max = 1, .values = &f.uri};
     int code = args_parse(self, opts, &pos, argc, argv);
     if (code != ARGS_RUN)
         return code;
-    if (file && !strcmp(file, "-"))
-        file = NULL; /* by a file's name it is ./- */
-    if (cli.json && !file)
-        return cli_usage_error(
-            "-j is one JSON document on standard output: the bytes need -o FILE");
-    if (!file && isatty(STDOUT_FILENO))
-        return cli_usage_error("the bytes would go to the terminal: use -o FILE or a pipe");
-    code = fetch_run(&f, file);
-    target_discard(&f.target);
+    code = fetch_check(&f);
+    if (code)
+        return code;
+    code = fetch_run(&f);
+    target_discard(&f.target, f.bytes > 0);
     if (!code) { /* else the end of the session gives it back, without an answer to wait for */
         patience_begin("take the lease back", PATIENCE_LOOK_MS);
         rdmad_lease_free(f.lease);
         patience_end();
     }
     rdmad_close(f.session);
+    contents_free(&f.contents);
+    free(f.wanted);
     if (f.signals >= 0)
         close(f.signals);
     return code;

@@ -97,40 +97,6 @@ double cli_now_s(void) {
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-void progress_start(struct progress *p) {
-    *p = (struct progress){.start_s = cli_now_s()};
-    p->shown_s = p->start_s;
-}
-
-static void draw(struct progress *p, double now, uint64_t done, uint64_t total) {
-    double span = now - p->start_s;
-    char bar[48] = "", have[CELL_MAX], rate[CELL_MAX];
-    if (total) {
-        double share = (double)done / (double)total;
-        memset(bar, ' ', 32);
-        bar[0] = '[';
-        memset(bar + 1, '=', (size_t)(share * 30));
-        snprintf(bar + 31, sizeof(bar) - 31, "] %3.0f %%  ", share * 100);
-    }
-    fprintf(stderr, "\r%s%s  %s/s \033[K", bar, cli_human_bytes(have, (double)done),
-            cli_human_bytes(rate, span > 0 ? (double)done / span : 0));
-    p->shown = true;
-    p->shown_s = now;
-}
-
-void progress_show(struct progress *p, uint64_t done, uint64_t total) {
-    double now = cli_now_s();
-    if (!cli.json && now - p->shown_s >= 0.1 && isatty(STDERR_FILENO))
-        draw(p, now, done, total);
-}
-
-void progress_end(struct progress *p, uint64_t done, uint64_t total) {
-    if (!p->shown)
-        return;
-    draw(p, cli_now_s(), done, total);
-    fputc('\n', stderr);
-}
-
 struct table {
     unsigned columns;
     size_t cells, room;

@@ -4,13 +4,16 @@
  */
 #include "rdmactl/target.h"
 #include "rdmactl/cli.h"
+#include "rdmactl/target_tree.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static int fail_errno(const char *what) {
@@ -42,6 +45,45 @@ static int keep_mode(int fd, const struct stat *was) {
     return fchmod(fd, mode);
 }
 
+/* Is path still the file that we have open, and nobody else's? */
+static bool is_ours(int fd, const char *path) {
+    struct stat here, there;
+    return !fstat(fd, &here) && !lstat(path, &there) && here.st_ino == there.st_ino &&
+           here.st_dev == there.st_dev && S_ISREG(here.st_mode) && here.st_uid == geteuid() &&
+           here.st_nlink == 1;
+}
+
+/* The file that an earlier fetch of the same has left, or a new one of that name. EXIT_GOOD with no
+ * fd: somebody else is at it, or it is not ours to use. */
+static int open_part(struct target *t, const struct target_terms *terms, mode_t mode) {
+    struct stat st;
+    int n = snprintf(t->temporary, sizeof(t->temporary), "%.*s.%.16s.part",
+                     (int)sizeof(t->path) - 32, t->path, terms->sum);
+    const char *name = strrchr(t->temporary, '/');
+    if (n < 0 || strlen(name ? name + 1 : t->temporary) > NAME_MAX) {
+        t->temporary[0] = '\0';
+        return EXIT_GOOD;
+    }
+    t->fd = open(t->temporary, O_CREAT | O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+    if (t->fd < 0 && (errno == EACCES || errno == ENOSPC || errno == EDQUOT || errno == ENOENT ||
+                      errno == EROFS || errno == ENOTDIR)) {
+        int code = fail_errno(t->temporary);
+        t->temporary[0] = '\0';
+        return code;
+    }
+    if (t->fd >= 0 && !flock(t->fd, LOCK_EX | LOCK_NB) && is_ours(t->fd, t->temporary) &&
+        !fstat(t->fd, &st)) {
+        t->resumed = st.st_size > 0;
+        t->kept = true;
+        return EXIT_GOOD;
+    }
+    if (t->fd >= 0)
+        close(t->fd);
+    t->fd = -1;
+    t->temporary[0] = '\0';
+    return EXIT_GOOD;
+}
+
 static int open_temporary(struct target *t, mode_t mode) {
     char copy[PATH_MAX];
     memcpy(copy, t->path, sizeof(copy));
@@ -58,50 +100,94 @@ static int open_temporary(struct target *t, mode_t mode) {
     return code;
 }
 
-int target_open(struct target *t, const char *file, uint64_t bytes) {
-    struct stat st;
-    *t = (struct target){.fd = STDOUT_FILENO, .stream = true};
-    if (!file)
+int target_room(const struct target *t, int fd, uint64_t bytes) {
+    struct statvfs fs;
+    char need[CELL_MAX], free_bytes[CELL_MAX];
+    if (fstatvfs(fd, &fs) || !fs.f_blocks)
+        return EXIT_GOOD; /* a file system that cannot tell */
+    double left = (double)fs.f_bavail * (double)fs.f_frsize;
+    if ((double)bytes <= left)
         return EXIT_GOOD;
-    if (!stat(file, &st) && S_ISDIR(st.st_mode)) {
-        t->fd = -1;
-        return cli_fail("RDMAD_E_INVAL", "%s is a directory", file);
-    }
-    if (!stat(file, &st) && !S_ISREG(st.st_mode)) {
-        t->fd = open(file, O_WRONLY | O_CLOEXEC);
-        return t->fd >= 0 ? EXIT_GOOD : fail_errno(file);
-    }
-    t->fd = -1;
-    t->stream = false;
+    return cli_fail("RDMAD_E_SYSTEM", "%s: %s: it needs %s more, and %s are free there", t->path,
+                    strerror(ENOSPC), cli_human_bytes(need, (double)bytes),
+                    cli_human_bytes(free_bytes, left));
+}
+
+/* What is there of it already needs no room. */
+static int check_room(const struct target *t, uint64_t bytes) {
+    struct stat st;
+    uint64_t there = fstat(t->fd, &st) ? 0 : (uint64_t)st.st_blocks * 512;
+    return target_room(t, t->fd, bytes > there ? bytes - there : 0);
+}
+
+static int open_file(struct target *t, const char *file, const struct target_terms *terms) {
+    struct stat st;
     bool replaces = !stat(file, &st);
     if (replaces && faccessat(AT_FDCWD, file, W_OK, AT_EACCESS))
         return fail_errno(file); /* that its directory may be written is not meant by it */
+    mode_t mode = replaces ? 0600 : 0666;
     int code = target_resolve(t, file);
-    if (!code)
-        code = open_temporary(t, replaces ? 0600 : 0666);
+    if (!code && terms->sum)
+        code = open_part(t, terms, mode);
+    if (!code && t->fd < 0)
+        code = open_temporary(t, mode);
     if (!code && replaces && keep_mode(t->fd, &st))
         code = fail_errno(file);
-    /* A full disk shows now and not at the end; that a file system cannot tell is no error. */
-    if (!code && bytes && fallocate(t->fd, 0, 0, (off_t)bytes) && errno == ENOSPC)
-        code = fail_errno(file);
-    return code;
+    return code ? code : check_room(t, terms->bytes);
 }
 
-int target_write(struct target *t, const void *data, uint64_t size) {
+int target_open(struct target *t, const char *file, const struct target_terms *terms) {
+    struct stat st;
+    *t = (struct target){.fd = -1};
+    if (terms->tree)
+        return tree_target_open(t, file, terms);
+    bool there = file && !stat(file, &st);
+    if (there && S_ISDIR(st.st_mode))
+        return cli_fail("RDMAD_E_INVAL", "%s is a directory, and what is fetched is a file", file);
+    if (file && (!there || S_ISREG(st.st_mode)))
+        return open_file(t, file, terms);
+    t->stream = true;
+    t->fd = file ? open(file, O_WRONLY | O_CLOEXEC) : STDOUT_FILENO;
+    return t->fd >= 0 ? EXIT_GOOD : fail_errno(file);
+}
+
+int target_put(struct target *t, uint64_t offset, const void *data, uint64_t size) {
     const char *from = data;
+    if (t->tree)
+        return tree_target_put(t, offset, data, size);
     while (size) {
-        ssize_t n = write(t->fd, from, size);
+        ssize_t n = t->stream ? write(t->fd, from, size) : pwrite(t->fd, from, size, (off_t)offset);
         if (n < 0 && errno != EINTR)
             return fail_errno(t->path[0] ? t->path : "standard output");
         if (n > 0) {
             from += n;
+            offset += (uint64_t)n;
             size -= (uint64_t)n;
         }
     }
     return EXIT_GOOD;
 }
 
+bool target_get(struct target *t, uint64_t offset, void *data, uint64_t size) {
+    char *to = data;
+    if (t->tree)
+        return tree_target_get(t, offset, data, size);
+    while (size) {
+        ssize_t n = pread(t->fd, to, size, (off_t)offset);
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            return false;
+        if (n > 0) {
+            to += n;
+            offset += (uint64_t)n;
+            size -= (uint64_t)n;
+        }
+    }
+    return true;
+}
+
 int target_finish(struct target *t) {
+    if (t->tree)
+        return tree_target_finish(t);
     if (t->stream)
         return EXIT_GOOD;
     if (!t->temporary[0]) {
@@ -125,8 +211,12 @@ int target_finish(struct target *t) {
     return EXIT_GOOD;
 }
 
-void target_discard(struct target *t) {
-    if (t->temporary[0])
+void target_discard(struct target *t, bool keep) {
+    if (t->tree) {
+        tree_target_discard(t, keep);
+        return;
+    }
+    if (t->temporary[0] && !(t->kept && keep))
         unlink(t->temporary);
     if (t->fd > STDERR_FILENO)
         close(t->fd);

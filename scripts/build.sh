@@ -16,4 +16,6 @@ exec 9>build/.quickstart.lock
 flock 9
 [ -f build/build.ninja ] || cmake --preset release >build/configure.log ||
     { cat build/configure.log >&2; exit 1; }
-exec ninja -C build --quiet rdmad rdmactl librdmad
+quiet=(--quiet)
+[ ! -t 1 ] || quiet=() # who waits sees how far it is
+NINJA_STATUS='[%f of %t, %e s] ' exec ninja -C build "${quiet[@]}" rdmad rdmactl librdmad

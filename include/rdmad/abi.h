@@ -79,6 +79,146 @@
     X(RDMAD_E_UNSUPPORTED, -47, "not supported by this fabric or machine")           \
     X(RDMAD_E_LEASE_ADMIN, -48, "lease revoked by an administrator")
 
+/*
+ * What to do about each. rdmad-errors(7) is made of this.
+ *
+ * RDMAD_E_INVAL: An argument is wrong by itself, and will be again: the sentence says which. A
+ * struct without its INIT is one.
+ *
+ * RDMAD_E_VERSION: The library, or a peer, and the daemon have no version of their protocol in
+ * common: upgrade the older one. `rdmactl doctor` says both.
+ *
+ * RDMAD_E_TYPE: The daemon does not know what it was asked: the library is newer than it. Upgrade
+ * the daemon.
+ *
+ * RDMAD_E_LENGTH: A client sent a message of another length than its type has. Programs that use
+ * librdmad do not see it; one that speaks to the socket by itself has it wrong.
+ *
+ * RDMAD_E_FDS: A descriptor is no memfd that can be imported, or its seals are not as
+ * rdmad_pool_import wants them; or a client sent more or other descriptors than its message has.
+ *
+ * RDMAD_E_RESERVED: A field or flag that means nothing yet is set: of a struct without its INIT,
+ * or of a program that was built for a newer version.
+ *
+ * RDMAD_E_OPCODE: A ring entry has no known opcode; one that was reserved and whose prep failed is
+ * such. Prepare it again or give it back.
+ *
+ * RDMAD_E_HANDLE: The object is not there any more, or never was: a pool, channel or service that
+ * was closed, somebody who does not wait any more, an op that is over.
+ *
+ * RDMAD_E_RANGE: Offset and length reach beyond the lease, or the buffer lies in no pool of the
+ * session: memory for transfers comes from rdmad_alloc or rdmad_pool_base.
+ *
+ * RDMAD_E_RIGHTS: Ask the lease's owner for one with that right (terms.rights).
+ *
+ * RDMAD_E_SCOPE: The owner granted it to another user or daemon (terms.scope). One that is scoped
+ * to a node by name needs that node's certificate.
+ *
+ * RDMAD_E_URI: It has to read rdmad://HOST:PORT/lease/ID?key=KEY, rdmad://HOST:PORT/NAME or
+ * rdmad:///NAME. Quote it in a shell.
+ *
+ * RDMAD_E_NAME: A name has 1 to 63 letters, digits and _ . -; the sentence says what is wrong with
+ * this one.
+ *
+ * RDMAD_E_EXISTS: Somebody has published that name, or a directory to fetch to is there: choose
+ * another, or end the old one (`rdmactl lease show`, `rdmactl service show`).
+ *
+ * RDMAD_E_NO_LEASE: The owner's daemon knows none of that number, key or name. Perhaps it ended
+ * long ago, or the daemon was started anew: ask the owner for the URI once more.
+ *
+ * RDMAD_E_LEASE_EXPIRED: Its time is over. Grant for longer (ttl_ms), renew it as its owner, or
+ * keep it as a lessee (rdmad_lease_keep).
+ *
+ * RDMAD_E_LEASE_REVOKED: Its owner took it back on purpose. Ask the owner for another.
+ *
+ * RDMAD_E_LEASE_RELEASED: It was for one lessee, who is done, or this session gave it back.
+ *
+ * RDMAD_E_LEASE_ORPHANED: The owner's program ended. The lease comes back by no way; wait for the
+ * owner to grant anew.
+ *
+ * RDMAD_E_LIMIT: The sentence names the limit, what is used and what was asked. Free something, or
+ * raise it: limits.* in rdmad.json(5), or `rdmactl limit set`.
+ *
+ * RDMAD_E_NOMEM: Memory is out, here or in the daemon, or a cgroup's limit is reached. Make pools
+ * smaller, or give more.
+ *
+ * RDMAD_E_AGAIN: Nothing is there, or no entry is free: take completions first, or wait. It is an
+ * answer, no failure.
+ *
+ * RDMAD_E_TIMEOUT: What was waited for did not come in time; with a sentence that tells of the
+ * daemon, the daemon hangs: `rdmactl doctor`.
+ *
+ * RDMAD_E_CANCELED: The op was canceled, one before it in its chain failed, or the program at the
+ * other end is gone.
+ *
+ * RDMAD_E_UNREACHABLE: The owner's daemon cannot be reached at that address: is it running, does
+ * it listen there (`rdmactl status`), does a firewall drop it? `rdmactl peer add HOST:PORT` tries.
+ *
+ * RDMAD_E_PEER_LOST: The connection to the other daemon broke. It is made anew by itself: attach
+ * again, and look at rdmad_last_outcome for what was on its way.
+ *
+ * RDMAD_E_DAEMON_LOST: The daemon ended, or ended the session, and it did not come back in time.
+ * Open a new session. systemctl status rdmad, or its log, says why it ended.
+ *
+ * RDMAD_E_NO_DAEMON: Start rdmad (systemctl start rdmad), or name its runtime directory
+ * (RDMAD_RUNTIME_DIR, options.runtime_dir, -d). If it runs, its socket may not be opened by this
+ * user: the sentence says so.
+ *
+ * RDMAD_E_FAULT: Pages of a pool vanished: its program punched a hole or truncated the memory, or
+ * the machine is out of it. The session is at fault, not the transfer.
+ *
+ * RDMAD_E_PERM: The policy does not allow it, or it is for the owner alone. `rdmactl policy show`
+ * says which line of which file decides.
+ *
+ * RDMAD_E_BUSY: An op, a lock or a lease holds it; the sentence names the holder. Wait for that to
+ * end, then do it again.
+ *
+ * RDMAD_E_SYSTEM: A system call failed; the sentence has its name and why (a full disk, no
+ * descriptors, no permission).
+ *
+ * RDMAD_E_RING: A program wrote into its ring what the protocol does not allow, and its session
+ * was ended. Programs that use librdmad do not see it, unless memory was overwritten.
+ *
+ * RDMAD_E_FABRIC: The two daemons have no fabric in common. One insists on RDMA (--require-rdma,
+ * "fabric": "verbs"), the other has none: `rdmactl status` on both.
+ *
+ * RDMAD_E_CONFIG: The settings are wrong; file, line and column are in the sentence. `rdmactl
+ * config check FILE` looks before a start.
+ *
+ * RDMAD_E_SHUTDOWN: The daemon is stopping and begins nothing new. Wait for the next one: a
+ * session that can be resumed goes on there.
+ *
+ * RDMAD_E_PROTOCOL: What came is not what may come: of a peer or a client that is broken or
+ * hostile, or bytes that are damaged. Look at the log of both daemons.
+ *
+ * RDMAD_E_INTERNAL: A fault of rdmad. Report it, with the sentence and the log.
+ *
+ * RDMAD_E_CLOSED: The other end closed the channel, or this one did. What was received stays good;
+ * connect again.
+ *
+ * RDMAD_E_TOO_SMALL: The message is longer than the receive that it met. Post larger ones; the
+ * channel goes on.
+ *
+ * RDMAD_E_ALIGN: Give an offset that is a multiple of 8.
+ *
+ * RDMAD_E_NO_SERVICE: Nobody listens on that name there. `rdmactl service show` on that machine
+ * lists those who do.
+ *
+ * RDMAD_E_REFUSED: The service's program rejected the connection; the sentence is its own.
+ *
+ * RDMAD_E_NO_WAITER: The lease's owner takes notifications too slowly, or cannot (a lease that was
+ * requested). Wait, and write again.
+ *
+ * RDMAD_E_BUDGET: The service has lent what it had. Ask for less, or later.
+ *
+ * RDMAD_E_DELEGATE: It was granted without RDMAD_RIGHT_DELEGATE, or cannot have it.
+ *
+ * RDMAD_E_UNSUPPORTED: This kernel, device or daemon cannot; the sentence says what is missing.
+ * Other ways are slower, not impossible.
+ *
+ * RDMAD_E_LEASE_ADMIN: An administrator revoked it (`rdmactl lease revoke`): `rdmactl lease show
+ * --all` and the audit log say who.
+ */
 enum rdmad_error {
 #define RDMAD_X(name, value, text) name = (value),
     RDMAD_ERRORS(RDMAD_X)

@@ -26,6 +26,11 @@
  * rdmad_next_event), are answers, not errors: they come without a sentence, as does a NULL of
  * rdmad_ring_reserve.
  *
+ * Common errors. Of calls that ask the daemon something: RDMAD_E_DAEMON_LOST, the session is lost;
+ * RDMAD_E_TIMEOUT, the daemon hangs (below); RDMAD_E_NOMEM, no memory here or there;
+ * RDMAD_E_PROTOCOL, RDMAD_E_INTERNAL, what must not happen. What the comment of a call has after
+ * "Errors:" is what else may come, RDMAD_E_LEASE_* being whichever tells how the lease has ended.
+ *
  * Handles. Whoever uses a handle after its end (by free, destroy, close or its session's
  * rdmad_close), ends one twice, or gives NULL or another kind of handle where one is needed, is
  * ended with a message that names call and object, by abort(). The library keeps the last MiB of
@@ -90,17 +95,19 @@ typedef struct rdmad_channel rdmad_channel;
 
 /* The general text of an RDMAD_E_* code; never NULL. Thread-safe. */
 RDMAD_API const char *rdmad_strerror(int error);
-/* The code's name, "RDMAD_E_LIMIT". */
+/* The code's name, "RDMAD_E_LIMIT".
+ * Both live as long as the program. */
 RDMAD_API const char *rdmad_errname(int error);
 
 /*
  * The calling thread's last error in full words: what object, which limit, used and asked, what to
  * do next. With a session, the last error of a call on that session by this thread; with NULL, of
  * any call (use it when rdmad_open failed). Valid until the thread's next failing call. Never NULL.
- */
+ * Each thread has errors of its own. */
 RDMAD_API const char *rdmad_last_error(const rdmad_session *session);
 
-/* Version of the library, "0.1.0". */
+/* Version of the library, "0.1.0".
+ * It lives as long as the program. */
 RDMAD_API const char *rdmad_version(void);
 
 /* For bindings of other languages, what the headers say, by its name: the value of a constant
@@ -140,7 +147,12 @@ struct rdmad_options {
  * requested, and sessions with pools of huge pages, which are lost. If no daemon comes
  * within call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library
  * has a thread for that, one in the process.
- */
+ * Errors: RDMAD_E_NO_DAEMON: nothing answers at that place, or its socket may not be opened by
+ * this user. RDMAD_E_PERM: the policy does not admit this user. RDMAD_E_LIMIT: the user, or the
+ * machine, has as many sessions as it may. RDMAD_E_NAME: options.name is too long. RDMAD_E_INVAL:
+ * another option is none. RDMAD_E_VERSION: library and daemon have no version of their protocol in
+ * common. RDMAD_E_SHUTDOWN: the daemon is stopping. RDMAD_E_SYSTEM: a socket or a descriptor could
+ * not be made. */
 RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **out);
 
 /* Ends the session with all that belongs to it: rings, pools (also their memory: pointers into them
@@ -168,7 +180,8 @@ RDMAD_API void rdmad_session_get_info(const rdmad_session *session, struct rdmad
  * that was armed with rdmad_ring_arm may have something. Do not read from it or close it. When it
  * is readable, take events until RDMAD_E_TIMEOUT, then completions until rdmad_ring_arm returns 0.
  * It stays readable once the session is lost.
- */
+ * Returns the descriptor, which stays the session's.
+ * Errors: RDMAD_E_SYSTEM: it could not be made. */
 RDMAD_API int rdmad_session_fd(rdmad_session *session);
 
 /* A published lease or a service. */
@@ -232,14 +245,21 @@ struct rdmad_event {
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases
- * that end say so here once each, also when nobody asks, and also those that were revoked here. */
+ * that end say so here once each, also when nobody asks, and also those that were revoked here.
+ * A lease, channel or service in an event stays the caller's.
+ * Errors: RDMAD_E_INVAL: out is without its INIT, or timeout_ms is less than -1. */
 RDMAD_API int rdmad_next_event(rdmad_session *session, int timeout_ms, struct rdmad_event *out);
 
 /* ---- pools --------------------------------------------------------------------------------- */
 
 /* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. Its
  * pages are made here, in this process's own time and memory cgroup, and then sealed: no hole can
- * be punched into a pool, and its descriptor cannot be mapped for writing once more. */
+ * be punched into a pool, and its descriptor cannot be mapped for writing once more.
+ * On success *out is the caller's to rdmad_pool_destroy; it ends with the session.
+ * Errors: RDMAD_E_LIMIT: the session, its user or the machine has as much pool memory as it may.
+ * RDMAD_E_NOMEM: the memory cannot be had. RDMAD_E_INVAL: no bytes. RDMAD_E_RANGE: more than a
+ * pool can have. RDMAD_E_RESERVED: an unknown flag. RDMAD_E_PERM: it could not be sealed.
+ * RDMAD_E_SYSTEM: no descriptor. */
 RDMAD_API int rdmad_pool_create(rdmad_session *session, size_t bytes, unsigned flags,
                                 rdmad_pool **out);
 /* Gives the pool back. Pointers into it die. RDMAD_E_BUSY, with a list of them, while ops or locks
@@ -254,8 +274,12 @@ RDMAD_API int rdmad_pool_destroy(rdmad_pool *pool);
  * rdmad_alloc works on it as on any pool; a program that has data in it uses rdmad_pool_base
  * instead. RDMAD_E_FDS, RDMAD_E_PERM tell what is wrong with a descriptor. Huge pages cannot be
  * imported; rdmad_pool_create makes pools of them.
- */
+ * On success *out is the caller's to rdmad_pool_destroy, which leaves the memory to whoever else
+ * has mapped it.
+ * Errors: RDMAD_E_UNSUPPORTED: this machine or daemon cannot import. RDMAD_E_LIMIT, RDMAD_E_NOMEM
+ * as of rdmad_pool_create. */
 RDMAD_API int rdmad_pool_import(rdmad_session *session, int fd, rdmad_pool **out);
+/* The pool's bytes: what was asked for, rounded up to pages. */
 RDMAD_API size_t rdmad_pool_size(const rdmad_pool *pool);
 /* The start of the whole pool, for programs that lay it out themselves; do not mix with
  * rdmad_alloc. */
@@ -265,54 +289,16 @@ RDMAD_API void *rdmad_pool_base(const rdmad_pool *pool);
  * A piece of the pool, aligned to 64 bytes and to its size class up to a page; its contents are
  * whatever was there. NULL when the pool has no room (see rdmad_last_error). Thread-safe; small
  * sizes come from a cache of the calling thread. The allocator's own records lie outside the pool.
- */
+ * It is the caller's until rdmad_free, or until the pool or the session ends. */
 RDMAD_API void *rdmad_alloc(rdmad_pool *pool, size_t bytes);
 /* Gives it back. A pointer that rdmad_alloc did not hand out, or did and got back, aborts with a
  * message: memory that the NIC can reach must not be handed out twice. While ops or locks hold some
  * of it, or a lease of this session's or a service's budget lies on it, it is not handed out again:
  * others may still read and write it. That is over when the lease's end was told or revoke or free
  * of it has returned, and when rdmad_service_close has; on a session that is lost it never is. NULL
- * is allowed. */
+ * is allowed.
+ * Thread-safe: any thread may give it back. */
 RDMAD_API void rdmad_free(rdmad_pool *pool, void *piece);
-
-/* ---- who may touch a buffer ---------------------------------------------------------------- */
-
-/*
- * From its preparation until its completion is taken (by peek, wait, dispatch or cancel; of a
- * batch, the batch's) an op holds its buffer, to the byte: an op that reads it (WRITE, NOTIFY,
- * SEND) as one of many readers, one that fills it (READ, RECV) as its only writer. An op that would
- * conflict with another or with a lock is refused when it is prepared, with RDMAD_E_BUSY and a
- * sentence that names the holder; its entry can be prepared again. An op of no bytes holds nothing.
- * rdmad_free of a buffer that is held takes effect when its last holder gives it up.
- *
- * A program can hold buffers too: read (others may read) or write (nobody else may, its own ops
- * included). timeout_ms 0 tries, -1 waits for ever; RDMAD_E_TIMEOUT when it was 0 or passed:
- * rdmad_last_error names the holder. RDMAD_E_RANGE: not all of it lies in the pool. Every lock is
- * ended by the unlock with the same range, by any thread; to unlock what is not locked aborts with
- * a message. To wait for an op, some thread must take its completion. Nobody has precedence: who
- * waits may be overtaken.
- */
-RDMAD_API int rdmad_buf_lock_read(rdmad_pool *pool, const void *memory, size_t length,
-                                  int timeout_ms);
-RDMAD_API int rdmad_buf_lock_write(rdmad_pool *pool, void *memory, size_t length, int timeout_ms);
-RDMAD_API void rdmad_buf_unlock_read(rdmad_pool *pool, const void *memory, size_t length);
-RDMAD_API void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t length);
-
-/*
- * Guard mode, with RDMAD_GUARD=1 in the environment when the session is opened: every buffer of
- * rdmad_alloc is on pages of its own, filled with a pattern when it is handed out and when it is
- * given back; a CPU access that conflicts with an op in flight (a write into a buffer that is being
- * read, any access to one that is being filled), any access to a buffer that was given back, an op
- * on one, and giving it back twice end the program at once with a message that names buffer and op.
- * A write beyond a buffer's end is found when it is given back; rdmad_free of a buffer under a
- * lease is told on standard error. Slow and hungry: for tests.
- *
- * It works by page protection and a handler of SIGSEGV, which passes other faults on to the one
- * that was there before. System calls on protected memory fail with EFAULT instead. Memory that the
- * program lays out itself is watched only in pages that an op covers as a whole. Imported pools of
- * huge pages are not watched, nor are mappings that the program has made of imported memory; pools
- * that rdmad makes have small pages in this mode.
- */
 
 /* ---- leases -------------------------------------------------------------------------------- */
 
@@ -337,15 +323,34 @@ struct rdmad_lease_terms {
  * Owner: lets others reach [memory, memory + length) of one of the session's pools. terms may be
  * NULL. A lease of no bytes is one, too: it can be attached to, and has nothing to reach. The lease
  * ends by itself after its ttl, with the session, or by rdmad_lease_revoke.
- */
+ * On success *out is the caller's to rdmad_lease_free, also after the lease's end.
+ * Errors: RDMAD_E_RANGE: not all of the memory lies in one pool of the session. RDMAD_E_NAME:
+ * terms.name is none. RDMAD_E_EXISTS: the name is taken. RDMAD_E_PERM: the policy lets this user
+ * not publish it. RDMAD_E_ALIGN: RDMAD_RIGHT_ATOMIC of memory that is not aligned to 8.
+ * RDMAD_E_LIMIT: as many leases as there may be, or ttl_ms is longer than the daemon allows.
+ * RDMAD_E_INVAL: a term is none. RDMAD_E_RESERVED: an unknown flag or right. RDMAD_E_SHUTDOWN: the
+ * daemon is stopping. */
 RDMAD_API int rdmad_lease_grant(rdmad_session *session, void *memory, size_t length,
                                 const struct rdmad_lease_terms *terms, rdmad_lease **out);
-/* Lessee: attaches to a lease by its URI or published name. timeout_ms 0: the daemon's default. */
+/* Lessee: attaches to a lease by its URI or published name. timeout_ms 0: the daemon's default.
+ * On success *out is the caller's to rdmad_lease_free, which releases it.
+ * Errors: RDMAD_E_URI: that is no URI of a lease. RDMAD_E_NO_LEASE: there is none of that number,
+ * key or name. RDMAD_E_SCOPE: it is not for this user or daemon. RDMAD_E_LEASE_EXPIRED,
+ * RDMAD_E_LEASE_REVOKED, RDMAD_E_LEASE_RELEASED, RDMAD_E_LEASE_ORPHANED, RDMAD_E_LEASE_ADMIN: how
+ * it has ended. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: the owner's daemon. RDMAD_E_FABRIC: the
+ * two daemons have no fabric in common. RDMAD_E_TIMEOUT: it did not answer in time. RDMAD_E_PERM:
+ * the policy of either daemon. RDMAD_E_LIMIT: max_attaches, or as many handles as there may be.
+ * RDMAD_E_SHUTDOWN: a daemon is stopping. */
 RDMAD_API int rdmad_lease_attach(rdmad_session *session, const char *uri, int timeout_ms,
                                  rdmad_lease **out);
-/* Owner: the lease ends ttl_ms from now, sooner or later than before. */
+/* Owner: the lease ends ttl_ms from now, sooner or later than before.
+ * Errors: RDMAD_E_PERM: attached, not granted. RDMAD_E_LIMIT: longer than the daemon allows.
+ * RDMAD_E_INVAL: 0. RDMAD_E_LEASE_*: it has ended. RDMAD_E_SHUTDOWN: the daemon is stopping. */
 RDMAD_API int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms);
-/* Owner: ends the lease. When it returns 0 nobody can read or write the memory any more. */
+/* Owner: ends the lease. When it returns 0 nobody can read or write the memory any more.
+ * The object stays, for rdmad_lease_free. At most the link's quiesce bound passes until it
+ * returns.
+ * Errors: RDMAD_E_PERM: attached, not granted. RDMAD_E_LEASE_*: it has ended already. */
 RDMAD_API int rdmad_lease_revoke(rdmad_lease *lease);
 /* Either side: revokes or releases if that was not done yet, and frees the object. NULL is allowed.
  */
@@ -357,27 +362,39 @@ RDMAD_API void rdmad_lease_free(rdmad_lease *lease);
  * its own; 0: its own without DELEGATE) and max_attaches. uri is to be given to somebody else, for
  * example by rdmad_send_lease. It ends with the lease it is of, not with the attach.
  * RDMAD_E_DELEGATE when that lease may not be handed on.
- */
+ * Errors: RDMAD_E_RANGE: not all of it lies in the lease. RDMAD_E_RIGHTS: more than its own.
+ * RDMAD_E_ALIGN: RDMAD_RIGHT_ATOMIC of what is not aligned to 8. RDMAD_E_LIMIT: as many leases as
+ * its owner may have. RDMAD_E_PERM: granted, not attached. RDMAD_E_LEASE_*: it has ended.
+ * RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's daemon. */
 RDMAD_API int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
                                    const struct rdmad_lease_terms *terms, int timeout_ms,
                                    char uri[RDMAD_URI_MAX + 1]);
 /* Asks a service for bytes of its budget: attached to a fresh lease of them. Of terms count ttl_ms
  * and rights. They go back when the lease ends, unless handed over. RDMAD_E_BUDGET: not that much
- * is left. RDMAD_E_RIGHTS: the service does not give these rights. */
+ * is left. RDMAD_E_RIGHTS: the service does not give these rights.
+ * On success *out is the caller's to rdmad_lease_free.
+ * Errors: RDMAD_E_NO_SERVICE: there is none of that name, or it is closing. RDMAD_E_URI: that is
+ * no URI of one. RDMAD_E_SCOPE: it is not for this user or daemon. RDMAD_E_DELEGATE: requested
+ * memory cannot be handed on. RDMAD_E_INVAL: no bytes. RDMAD_E_LIMIT: more than one request may
+ * be. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's daemon. */
 RDMAD_API int rdmad_lease_request(rdmad_session *session, const char *service_uri, size_t bytes,
                                   const struct rdmad_lease_terms *terms, int timeout_ms,
                                   rdmad_lease **out);
 /* Requester: ends the lease and gives its memory, as it is, to the service's owner, who gets
- * RDMAD_EVENT_HANDED_OVER. lease is freed if it returns 0. */
+ * RDMAD_EVENT_HANDED_OVER. lease is freed if it returns 0.
+ * Errors: RDMAD_E_PERM: it was not requested of a service. RDMAD_E_LEASE_*: it has ended.
+ * RDMAD_E_NO_SERVICE: the service has closed. RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's
+ * daemon; whether it was told is unknown. */
 RDMAD_API int rdmad_lease_hand_over(rdmad_lease *lease);
 /* Lessee: the daemon asks the owner's for renewal in time, as long as the session lives and the
  * lease is not released; on 0 lets it run out. RDMAD_E_PERM: not granted with
  * RDMAD_LEASE_RENEWABLE.
- */
+ * Errors: RDMAD_E_LEASE_*: it has ended. */
 RDMAD_API int rdmad_lease_keep(rdmad_lease *lease, int on);
 
 /* Whatever the program wants to find again at its lease, channel or service: NULL until it is set;
- * events bring it along. */
+ * events bring it along.
+ * The library does not look at it, and does not free it. */
 RDMAD_API void rdmad_lease_set_user(rdmad_lease *lease, void *user);
 RDMAD_API void *rdmad_lease_get_user(const rdmad_lease *lease);
 
@@ -393,6 +410,7 @@ struct rdmad_lease_info {
 };
 #define RDMAD_LEASE_INFO_INIT \
     { sizeof(struct rdmad_lease_info), 0, 0, 0, 0, 0, NULL, NULL }
+/* Fills out; of a lease that has ended, too. rdmad_lease_uri is info.uri alone. */
 RDMAD_API void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out);
 RDMAD_API const char *rdmad_lease_uri(const rdmad_lease *lease);
 
@@ -407,7 +425,9 @@ struct rdmad_lease_audit {
 };
 #define RDMAD_LEASE_AUDIT_INIT \
     { sizeof(struct rdmad_lease_audit), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-/* Owner: asks the daemon how the lease was used. */
+/* Owner: asks the daemon how the lease was used.
+ * Errors: RDMAD_E_PERM: attached, not granted. RDMAD_E_NO_LEASE: the daemon remembers it no more.
+ */
 RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out);
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -415,15 +435,20 @@ RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit
 /* The names that begin with prefix (NULL: all) and come after one (NULL: from the first), in order,
  * of the daemon at where ("rdmad://HOST:PORT/"; NULL: this one). Fills at most max of an array, of
  * which the first has RDMAD_NAME_INIT, and sets *count;
- * fewer than max: there are no more. Those whose scope does not admit the caller are left out. */
+ * fewer than max: there are no more. Those whose scope does not admit the caller are left out.
+ * Errors: RDMAD_E_URI: where is no daemon's URI. RDMAD_E_NAME: prefix or after is too long.
+ * RDMAD_E_PERM: the policy lets this user not reach that daemon. RDMAD_E_UNREACHABLE,
+ * RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: that daemon. */
 RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const char *prefix,
                                const char *after, int timeout_ms, struct rdmad_name *out,
                                size_t max, size_t *count);
 /* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. Who takes
  * them late gets what there is then: a name that went and came is told as there again, one that
- * came and went as gone or not at all; after very many, and
- * when the session has gone on with another daemon, RDMAD_EVENT_NAMES_ANEW and what there is.
- */
+ * came and went as gone or not at all; after very many, and when the session has gone on with
+ * another daemon, RDMAD_EVENT_NAMES_ANEW and what there is.
+ * *watch is what rdmad_names_unwatch takes; it ends with the session.
+ * Errors: as of rdmad_names_list. RDMAD_E_LIMIT: the session has as many watches as it may.
+ * RDMAD_E_HANDLE, of unwatch: there is no such watch. */
 RDMAD_API int rdmad_names_watch(rdmad_session *session, const char *where, const char *prefix,
                                 int timeout_ms, uint64_t *watch);
 RDMAD_API int rdmad_names_unwatch(rdmad_session *session, uint64_t watch);
@@ -445,17 +470,25 @@ struct rdmad_service_terms {
 #define RDMAD_SERVICE_TERMS_INIT \
     { sizeof(struct rdmad_service_terms), 0, 0, 0, 0, NULL, NULL, 0, 0, 0 }
 
-/* A service under name on this session's daemon; terms may be NULL. RDMAD_E_EXISTS. */
+/* A service under name on this session's daemon; terms may be NULL. RDMAD_E_EXISTS.
+ * On success *out is the caller's to rdmad_service_close.
+ * Errors: RDMAD_E_EXISTS: the name is taken. RDMAD_E_NAME: it is none. RDMAD_E_PERM: the policy
+ * lets this user not publish it. RDMAD_E_RANGE: the budget lies in no pool. RDMAD_E_INVAL: a term
+ * is none. RDMAD_E_RIGHTS: max_rights has some that a request cannot have. RDMAD_E_LIMIT: as many
+ * services as there may be. RDMAD_E_SHUTDOWN: the daemon is stopping. */
 RDMAD_API int rdmad_listen(rdmad_session *session, const char *name,
                            const struct rdmad_service_terms *terms, rdmad_service **out);
 /* "rdmad://HOST:PORT/NAME"; lives as long as the object. */
 RDMAD_API const char *rdmad_service_uri(const rdmad_service *service);
+/* As rdmad_lease_set_user, of a service. */
 RDMAD_API void rdmad_service_set_user(rdmad_service *service, void *user);
 RDMAD_API void *rdmad_service_get_user(const rdmad_service *service);
 /* Who waits is refused; channels that were accepted go on; requested leases end. NULL is allowed.
- */
+ * The object is freed. */
 RDMAD_API void rdmad_service_close(rdmad_service *service);
-/* Gives memory of RDMAD_EVENT_HANDED_OVER back to the budget. */
+/* Gives memory of RDMAD_EVENT_HANDED_OVER back to the budget.
+ * Errors: RDMAD_E_RANGE: memory is not of its budget. RDMAD_E_HANDLE: it was not handed over, or
+ * was given back before. */
 RDMAD_API int rdmad_service_free(rdmad_service *service, void *memory);
 
 /* Who connects, before it is accepted. As true as the connecting daemon. */
@@ -473,23 +506,35 @@ struct rdmad_incoming {
 /* The node's name is no mere claim: a certificate proves it, of a CA that this node trusts, or it
  * is this node. Without it the name is whatever somebody at that address calls itself. */
 #define RDMAD_PEER_PROVEN 1u
-/* The first that waits. timeout_ms as in rdmad_next_event. */
+/* The first that waits. timeout_ms as in rdmad_next_event.
+ * Errors: RDMAD_E_TIMEOUT: nobody came. RDMAD_E_INVAL: out is without its INIT. */
 RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
                                   struct rdmad_incoming *out);
 /* Accepts who, or with NULL the first that comes within timeout_ms; who has given up meanwhile is
  * passed over. RDMAD_E_HANDLE: who does not wait (any more): gone, or accepted or rejected before.
- */
+ * On success *out is the caller's to rdmad_channel_close.
+ * Errors: RDMAD_E_TIMEOUT: nobody came. RDMAD_E_LIMIT: as many channels as there may be.
+ * RDMAD_E_PEER_LOST: of the other end's daemon. */
 RDMAD_API int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
                            rdmad_channel **out);
-/* rdmad_connect there fails with RDMAD_E_REFUSED and this text (may be NULL). */
+/* rdmad_connect there fails with RDMAD_E_REFUSED and this text (may be NULL).
+ * Errors: RDMAD_E_HANDLE: who does not wait any more. RDMAD_E_INVAL: text is too long. */
 RDMAD_API int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who,
                            const char *text);
 
 /* Connects to "rdmad://HOST:PORT/SERVICE". kind: enum rdmad_channel_kind; rdmad_channel_get_info
- * tells what it came to be. timeout_ms 0: the daemon's default. */
+ * tells what it came to be. timeout_ms 0: the daemon's default.
+ * On success *out is the caller's to rdmad_channel_close.
+ * Errors: RDMAD_E_URI: that is no URI of a service. RDMAD_E_NO_SERVICE: there is none of that
+ * name. RDMAD_E_SCOPE: it is not for this user or daemon. RDMAD_E_REFUSED: it was rejected, and
+ * why. RDMAD_E_TIMEOUT: nobody accepted, or that daemon did not answer, in time. RDMAD_E_LIMIT: as
+ * many channels as there may be, or the service's backlog is full. RDMAD_E_PERM: the policy.
+ * RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: the service's daemon. RDMAD_E_FABRIC: the two daemons
+ * have no fabric in common. RDMAD_E_INVAL: kind is none. */
 RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned kind, int timeout_ms,
                             rdmad_channel **out);
 
+/* As rdmad_lease_set_user, of a channel. */
 RDMAD_API void rdmad_channel_set_user(rdmad_channel *channel, void *user);
 RDMAD_API void *rdmad_channel_get_user(const rdmad_channel *channel);
 
@@ -505,6 +550,8 @@ struct rdmad_channel_info {
 };
 #define RDMAD_CHANNEL_INFO_INIT \
     { sizeof(struct rdmad_channel_info), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
+/* Fills out; of a channel that the other end has closed, too. Its strings live as long as the
+ * object. */
 RDMAD_API void rdmad_channel_get_info(const rdmad_channel *channel, struct rdmad_channel_info *out);
 
 struct rdmad_channel_audit {
@@ -515,7 +562,8 @@ struct rdmad_channel_audit {
 };
 #define RDMAD_CHANNEL_AUDIT_INIT \
     { sizeof(struct rdmad_channel_audit), 0, 0, 0, 0, 0 }
-/* Asks the daemon what went through this end; until it is closed here. */
+/* Asks the daemon what went through this end; until it is closed here.
+ * Errors: RDMAD_E_CLOSED: the channel is closed. */
 RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
 
 /*
@@ -528,8 +576,10 @@ RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_chann
  * _dispatch, and the calls that block on transfers and messages. So one that waits is not silent,
  * and one that computes for longer than ms, or waits for nothing but events, is. Threads that wait
  * at a ring are woken for it, some times in ms. Programs with an older librdmad or daemon are never
- * silent.
- */
+ * silent. What was asked for before counts no more.
+ * Errors: RDMAD_E_INVAL: flags has something else than RDMAD_KEEPALIVE_ENDS. RDMAD_E_RANGE: ms is
+ * neither 0 nor from 500 to 3,600,000. RDMAD_E_CLOSED: the channel is closed. RDMAD_E_TYPE: the
+ * daemon is an older one and has no keep-alive. */
 #define RDMAD_KEEPALIVE_ENDS \
     1u /* the channel ends with RDMAD_E_TIMEOUT; else RDMAD_EVENT_CHANNEL_SILENT */
 RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsigned flags);
@@ -540,53 +590,18 @@ RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsig
  * RDMAD_E_CLOSED. The other end's receives posted for nothing end with RDMAD_E_CLOSED. While the
  * session is away this waits for the next daemon; sends that were submitted meanwhile, on a ring
  * whose completions nobody has looked for since, are not delivered and end with RDMAD_E_HANDLE.
- * NULL is allowed. */
+ * NULL is allowed.
+ * Errors: RDMAD_E_TIMEOUT: what was submitted could not be delivered in time. RDMAD_E_PEER_LOST:
+ * the other end's daemon. */
 RDMAD_API int rdmad_channel_close(rdmad_channel *channel);
-/* At once: whatever is under way, here and at the other end, ends with RDMAD_E_CANCELED. */
+/* At once: whatever is under way, here and at the other end, ends with RDMAD_E_CANCELED.
+ * Frees the object. NULL is allowed. */
 RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
-
-/*
- * Messages. A message goes straight into the receive that the other end posted first; until there
- * is one it waits with its sender, so no memory but the posted receives is ever needed. It is done
- * when it is in that receive. A message longer than its receive ends both with RDMAD_E_TOO_SMALL,
- * and the channel goes on.
- *
- * On a channel that came to be RDMAD_CHANNEL_DATAGRAM or _UNACKED a send waits for nobody: it is
- * done when it has left. What arrives is whole, and arrives once; what does not is counted as lost
- * at the receiver's end (rdmad_channel_get_audit) when the next message comes or the sender closes.
- * Only the receiver hears that its receive was too small.
- */
-struct rdmad_message {
-    size_t size;
-    size_t length;
-    uint32_t imm;
-    uint32_t flags; /* RDMAD_CQE_* */
-};
-#define RDMAD_MESSAGE_INIT \
-    { sizeof(struct rdmad_message), 0, 0, 0 }
-/* Blocking, for the daemon's default time at most. buffer lies in a pool, also for no bytes. */
-RDMAD_API int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length);
-RDMAD_API int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length,
-                             uint32_t imm);
-/* timeout_ms as in rdmad_next_event; out may be NULL; after RDMAD_E_TOO_SMALL it tells the length
- * that was sent. When the time is over the receive is taken
- * back: a message that came meanwhile is received, one that had begun to come goes to the next
- * receive whole. As messages wait with their sender until a receive is posted, a time of 0 finds
- * hardly any from another node: to look for messages now and then, keep an RDMAD_OP_RECV on a ring.
- */
-RDMAD_API int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms,
-                         struct rdmad_message *out);
-/* Sends a lease's URI, for the other end to attach to: of rdmad_lease_uri or rdmad_lease_delegate.
- */
-RDMAD_API int rdmad_send_lease(rdmad_channel *channel, const char *uri);
-/* Receives one and attaches. RDMAD_E_PROTOCOL when the next message is none; it is lost then. At
- * most 128 leases are sent and received at one time in a session (RDMAD_E_LIMIT). */
-RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out);
 
 #ifdef __cplusplus
 }
 #endif
 
-#include <rdmad/transfer.h> /* what comes before what; transfers, blocking and by rings */
+#include <rdmad/transfer.h> /* what comes before what; transfers and messages, blocking and by rings */
 
 #endif

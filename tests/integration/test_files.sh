@@ -123,6 +123,30 @@ except OSError:
     pass
 assert b"\r" in seen and b"KiB/s" in seen.replace(b"MiB/s", b"KiB/s"), seen
 PYTHON
+head -c 20000000 /dev/zero >"$work/long"
+share "$work/long"
+a limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+python3 - "$rdmactl" "$work/a" "$uri" "$work/slow" <<'PYTHON' || fail "no time left at a terminal"
+import os, pty, re, subprocess, sys
+rdmactl, directory, uri, file = sys.argv[1:]
+there, here = pty.openpty()
+p = subprocess.Popen([rdmactl, "-d", directory, "fetch", uri, "-o", file], stderr=here)
+os.close(here)
+seen = b""
+try:
+    while True:
+        more = os.read(there, 4096)
+        if not more:
+            break
+        seen += more
+except OSError:
+    pass
+assert p.wait() == 0, seen
+assert re.search(rb"\r\[=* *\] +\d+ %  [0-9.]+ MiB  [0-9.]+ [KM]iB/s  0:0\d left", seen), seen
+assert re.search(rb"\] 100 %  19.1 MiB  [0-9.]+ [KM]iB/s  in ", seen), seen
+PYTHON
+a limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
+end
 share "$work/file"
 end
 ! grep -q '/s' "$work/share.log" || fail "progress into a file: $(<"$work/share.log")"

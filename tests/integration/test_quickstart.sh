@@ -47,10 +47,17 @@ good() {
     "$RDMAD_SOURCE/quickstart" "$work/file" >"$work/out" 2>&1 || fail "exit code $?"
     [ "$(grep -c "$sum" "$work/out")" = 2 ] || fail "both SHA-256 are not there"
     grep -Eq "^fabric +${RDMAD_TEST_FABRIC:-(tcp|verbs)}\$" "$work/out" || fail "the fabric is not shown"
+    grep -Eq '^checksum +[0-9a-f]{32}, compared' "$work/out" || fail "the checksum is not shown"
     grep -Eq '^bytes +3000001$' "$work/out" || fail "the bytes are not shown"
 }
 good
 leaves_nothing "a good run"
+# While a transfer runs its tables are shown: of one that is long enough to be seen by.
+truncate -s 300M "$work/large"
+chmod 644 "$work/large"
+"$RDMAD_SOURCE/quickstart" "$work/large" >"$work/out" 2>&1 || fail "exit code $?"
+sed -n '/^== while it runs/,/^== daemon b/p' "$work/out" | grep -q 'rdmactl lease show' || fail "no tables while it runs"
+rm "$work/large"
 # How it ends otherwise does not depend on the fabric; tests/soak verbs has that, too.
 if [ "${RDMAD_TEST_FABRIC:-}" = verbs ] && [ "${RDMAD_TEST_SCALE:-1}" = 1 ]; then
     echo "quickstart keeps its word over verbs"
@@ -99,4 +106,5 @@ wait "$pid" || fail "the second of two at once"
 
 "$RDMAD_SOURCE/quickstart" "$work/missing" >"$work/out" 2>&1 && fail "a missing file is fine?"
 grep -q "$work/missing" "$work/out" || fail "does not name the missing file"
+! grep -q building "$work/out" || fail "builds first, and only then looks whether the file is there"
 echo "quickstart keeps its word"

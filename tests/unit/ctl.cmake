@@ -14,6 +14,8 @@ rdmad_test(unit_device_show unit/test_device_show.c LINK rdmad_device_show LABEL
 rdmad_test(unit_patience unit/test_patience.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
   LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_fetch unit/test_fetch.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
-  ${PROJECT_SOURCE_DIR}/rdmactl/args.c ${PROJECT_SOURCE_DIR}/rdmactl/target.c ${PROJECT_SOURCE_DIR}/rdmactl/signals.c
   LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_tree unit/test_tree.c ${PROJECT_SOURCE_DIR}/rdmactl/tree.c ${PROJECT_SOURCE_DIR}/rdmactl/bundle.c
+  ${PROJECT_SOURCE_DIR}/rdmactl/target.c ${PROJECT_SOURCE_DIR}/rdmactl/target_tree.c
+  LINK rdmactl_doctor LABELS unit)
 rdmad_test(unit_doctor unit/test_doctor.c LINK rdmactl_doctor LABELS unit)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whom rdmactl fetch blames for time that passes, on a clock and a ring of the test's own. */
 #include "rdmactl/cli.h"
-#include "rdmactl/target.h"
 #include <criterion/criterion.h>
 #include <rdmad/rdmad.h>
 #include <time.h>
@@ -30,25 +29,29 @@ static struct rdmad_sqe entry;
 #define rdmad_ring_submit(ring) (1)
 #define rdmad_ring_seen(ring, cqe) ((void)(cqe))
 #define rdmad_pool_base(pool) ((void)(pool), NULL)
-#define target_write(target, bytes, size) ((void)(bytes), (void)(size), now += 10, 0)
-#define cmd_fetch test_cmd_fetch
-int cmd_fetch(const struct command *self, int argc, char **argv);
-#include "rdmactl/cmd_fetch.c" /* NOLINT(bugprone-suspicious-include): its statics */
+#include "rdmactl/reading.c" /* NOLINT(bugprone-suspicious-include): its statics */
 
 struct cli cli = {.dir = "/nowhere"};
 
+static int take(void *arg, uint64_t piece, const void *data, uint64_t size) {
+    (void)arg, (void)piece, (void)data, (void)size;
+    now += 10;
+    return EXIT_GOOD;
+}
+
 Test(fetch, time_in_which_nobody_took_the_output_is_not_the_daemons) {
-    struct fetch f = {.bytes = 2 * SLOTS * PIECE, .pieces = 2 * SLOTS};
-    next = SLOTS - 1;
-    cr_assert_eq(fetch_ask(&f), EXIT_GOOD);
-    for (unsigned i = 0; i < SLOTS; i++)
-        cr_assert_eq(fetch_arrive(&f), EXIT_GOOD);
-    cr_assert_eq(fetch_drain(&f), EXIT_GOOD);
+    struct reading r = {.take = take};
+    reading_start(&r, 0, UINT64_C(1) << 30, BUNDLE_PIECE);
+    next = r.slots - 1;
+    cr_assert_eq(reading_ask(&r), EXIT_GOOD);
+    for (unsigned i = 0; i < r.slots; i++)
+        cr_assert_eq(reading_arrive(&r), EXIT_GOOD);
+    cr_assert_eq(reading_drain(&r), EXIT_GOOD);
     cr_assert_geq(now, 100, "the output was slow");
-    cr_assert_eq(fetch_ask(&f), EXIT_GOOD);
-    cr_assert_eq(fetch_arrive(&f), ARGS_RUN, "the daemon is blamed for what it was not asked");
+    cr_assert_eq(reading_ask(&r), EXIT_GOOD);
+    cr_assert_eq(reading_arrive(&r), ARGS_RUN, "the daemon is blamed for what it was not asked");
     now += PATIENCE_ACT_MS / 1000 - 1;
-    cr_assert_eq(fetch_arrive(&f), ARGS_RUN);
+    cr_assert_eq(reading_arrive(&r), ARGS_RUN);
     now += 1;
-    cr_assert_eq(fetch_arrive(&f), EXIT_FAILED, "and for ever it need not be waited for");
+    cr_assert_eq(reading_arrive(&r), EXIT_FAILED, "and for ever it need not be waited for");
 }

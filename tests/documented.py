@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""documented.py SOURCE RDMACTL DIRECTORY CC: what the documentation says works, as far as it can be tried.
+
+Of the README, of docs/ and of the manual pages:
+- code in C compiles, with the names around it that its text speaks of;
+- settings pass `rdmactl config check`;
+- each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
+- each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
+  for its placeholders; what cannot be run here is named below, with the test that does it.
+"""
+import glob
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+SOURCE, RDMACTL, DIRECTORY, CC = sys.argv[1:5]
+WORK = os.path.join(DIRECTORY, "documented")
+bad = []
+
+# Command lines that another test, or nobody but a person, runs: how they begin, and where.
+ELSEWHERE = {
+    "cmake --preset": "test_quickstart", "cmake --build": "test_quickstart",
+    "cmake --install": "test_systemd", "systemd-sysusers": "test_systemd",
+    "systemctl": "test_systemd", "./quickstart": "test_quickstart", "rdmad --listen": "test_two_machines",
+    "rdmad --runtime-dir": "test_rdmactl", "modprobe rdma_rxe": "suite_verbs",
+    "rdmactl cluster": "test_two_machines", "rdmactl upgrade": "test_upgrade",
+    "rdmactl session": "test_policy", "rdmactl peer add": "test_rdmactl", "rdmactl -d": "test_rdmactl",
+    "tests/vm/run": "suite_verbs", "./check": "test_check_runs", "tests/soak": None,
+}
+# Names that stand for something in code.
+PRELUDE = """
+#include <err.h>
+#include <rdmad/rdmad.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+void code(int argc, char **argv, const char *uri, rdmad_session *s, rdmad_pool *pool, rdmad_lease *lease,
+          rdmad_lease *there, rdmad_lease *granted, rdmad_channel *c, rdmad_channel *channel, rdmad_service *service,
+          rdmad_ring *ring, struct rdmad_sqe *sqe, char *buf, rdmad_callback *done);
+void code(int argc, char **argv, const char *uri, rdmad_session *s, rdmad_pool *pool, rdmad_lease *lease,
+          rdmad_lease *there, rdmad_lease *granted, rdmad_channel *c, rdmad_channel *channel, rdmad_service *service,
+          rdmad_ring *ring, struct rdmad_sqe *sqe, char *buf, rdmad_callback *done) { {
+"""
+
+
+def blocks(path):
+    """(line, text) of each block of a page: fenced, or in Markdown indented by four spaces."""
+    lines, out, i = open(path, encoding="utf-8").read().split("\n"), [], 0
+    while i < len(lines):
+        start = i
+        if lines[i].startswith("```"):
+            i += 1
+            while not lines[i].startswith("```"):
+                i += 1
+            out.append((start + 1, lines[start + 1:i]))
+        elif path.endswith(".md") and lines[i].startswith("    ") and not lines[i - 1].strip():
+            while i < len(lines) and lines[i].startswith("    "):
+                i += 1
+            out.append((start + 1, [line[4:] for line in lines[start:i]]))
+        i += 1
+    return out
+
+
+def run(command, text=None, seconds=60):
+    return subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          timeout=seconds * int(os.environ.get("RDMAD_TEST_PATIENCE", "1")))
+
+
+def ctl(*words):
+    return run([RDMACTL, "-d", DIRECTORY, *words])
+
+
+def try_code(where, lines):
+    done = run([CC, "-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused",
+                "-I", os.path.join(SOURCE, "include"), "-x", "c", "-"], PRELUDE + "\n".join(lines) + "\n} }\n")
+    if done.returncode:
+        bad.append(f"{where}: does not compile: {done.stdout[:400]}")
+
+
+def try_settings(where, lines):
+    # Groups and users of the reader's machine are not on this one.
+    text = re.sub(r'"(group|user)": "\w+"', r'"\1": "root"', "\n".join(lines))
+    file = os.path.join(WORK, "settings.json")
+    with open(file, "w", encoding="utf-8") as out:
+        out.write(text if text.lstrip().startswith("{") else "{" + text + "}")
+    done = ctl("config", "check", file)
+    if done.returncode:
+        bad.append(f"{where}: settings are refused: {done.stdout}")
+
+
+HELP = {}
+
+
+def try_synopsis(where, words):
+    """words: what follows rdmactl. Alternatives are written a|b, or as words of their own around a |."""
+    words = [w for w in words if w not in ("...",)]
+    objects = words[0].split("|") if words else []
+    verb = words[1] if len(words) > 1 and re.match(r"[a-z|]+$", words[1]) else ""
+    for name in objects:
+        for second in verb.split("|"):
+            key = " ".join([name, second]).strip()
+            if key not in HELP:
+                done = ctl(*key.split(), "--help")
+                if done.returncode and not second: # an object with several verbs
+                    done = ctl("help", name)
+                HELP[key] = done.stdout if not done.returncode else None
+            if HELP[key] is None:
+                bad.append(f"{where}: there is no rdmactl {key}")
+                continue
+            for option in words[1:]:
+                option = option.strip("[],")
+                if re.match(r"--?[a-z]", option) and not re.search(rf"(?<![\w-]){re.escape(option.split('=')[0])}\b", HELP[key]):
+                    bad.append(f"{where}: rdmactl {key} has no option {option}")
+
+
+def synopses(words):
+    """rdmactl show | set X: each alternative has the object of the first."""
+    part, first = [], None
+    for word in words + ["|"]:
+        if word != "|":
+            part.append(word)
+            continue
+        if part:
+            yield part if first is None else [first] + part
+            first = first or part[0]
+        part = []
+
+
+RUNNING = []
+URI = [None]
+
+
+def share(words):
+    out = open(os.path.join(WORK, "uri"), "w+", encoding="utf-8")
+    process = subprocess.Popen([RDMACTL, "-d", DIRECTORY, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    RUNNING.append(process)
+    out.close()
+    URI[0] = process.stdout.readline().strip()
+    return URI[0].startswith("rdmad://")
+
+
+COUNT = [0]
+
+
+def try_command(where, line):
+    for start, test in ELSEWHERE.items():
+        if line.startswith(start):
+            if test and test not in TESTS:
+                bad.append(f"{where}: {line}: there is no test {test}")
+            return
+    words = shlex.split(line)
+    if words[0] != "rdmactl":
+        bad.append(f"{where}: {line}: nobody runs this; name the test that does in tests/documented.py")
+        return
+    words = words[1:]
+    if re.search(r"\||\.\.\.|\[", line) or re.search(r"\b(ID|NAME|TOKEN|HOST:PORT)\b", line):
+        return # what its words stand for differs: try_synopsis has looked at it
+    COUNT[0] += 1
+    real = {"FILE": os.path.join(WORK, "file"), "DIR": os.path.join(WORK, "tree"), "URI": URI[0],
+            "image.raw": os.path.join(WORK, "file"), "/etc/rdmad.json": os.path.join(SOURCE, "config", "rdmad.json")}
+    after_o = [w for i, w in enumerate(words) if i and words[i - 1] == "-o"]
+    words = [os.path.join(WORK, f"out{COUNT[0]}") if w in after_o else real.get(w, w) or w for w in words]
+    if words[0] == "share":
+        if not share(words):
+            bad.append(f"{where}: {line}: no lease")
+        return
+    done = ctl(*words)
+    if done.returncode and not (words[0] == "doctor" and "bad" in done.stdout):
+        bad.append(f"{where}: {line}: ended with {done.returncode}: {done.stdout[:300]}")
+
+
+def page(path):
+    where = os.path.relpath(path, SOURCE)
+    text = open(path, encoding="utf-8").read()
+    for number, lines in blocks(path):
+        here, whole = f"{where}:{number}", "\n".join(lines)
+        if re.search(r"\brdmad_\w+\(|rdmad_session \*", whole) and ";" in whole and "|  " not in whole:
+            try_code(here, lines)
+        elif re.match(r"\s*(\{|\"policy\")", whole) and '"event"' not in whole:
+            try_settings(here, lines)
+        for line in lines:
+            line = re.sub(r"^(\w+[#$]|\$|#) ", "", line)
+            if not re.match(r"rdmactl |rdmad -|\./quickstart|\./check|tests/\w+ |cmake |systemctl |systemd-|modprobe ", line):
+                continue
+            line = re.sub(r"\s+# .*|\s{2,}.*", "", line)
+            for command in line.split(" && "):
+                if command.startswith("rdmactl ") and " -d " not in command:
+                    for words in synopses(command.split()[1:]):
+                        try_synopsis(here, words)
+                if not re.match(r"rdma link|ldconfig", command):
+                    try_command(here, command)
+    # In the text: `rdmactl lease show`, *rdmactl lease show*.
+    for match in re.finditer(r"[`*]rdmactl ([a-z][^`*\n]*)[`*]", text):
+        words = match.group(1).replace("\\", "").split()
+        words = words[:next((i for i, w in enumerate(words) if not re.match(r"[a-z|]+$|--", w)), len(words))]
+        if words and words[0] not in ("help",):
+            try_synopsis(f"{where}:{text.count(chr(10), 0, match.start()) + 1}", words)
+
+
+def tests():
+    out = ""
+    for folder, _, names in os.walk(os.path.join(SOURCE, "tests")):
+        for name in names:
+            if name == "CMakeLists.txt" or name.endswith(".cmake"):
+                out += open(os.path.join(folder, name), encoding="utf-8").read()
+    return out
+
+
+TESTS = tests()
+
+
+def main():
+    os.makedirs(os.path.join(WORK, "tree", "sub"))
+    for name in ("file", "tree/one", "tree/sub/two"):
+        with open(os.path.join(WORK, name), "wb") as file:
+            file.write(os.urandom(100000))
+    pages = [os.path.join(SOURCE, "README.md")] + sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) + \
+        sorted(glob.glob(os.path.join(SOURCE, "docs", "man", "*.scd")))
+    try:
+        for path in pages:
+            page(path)
+    finally:
+        for process in RUNNING:
+            process.terminate()
+            process.wait()
+    if COUNT[0] < 12 or len(HELP) < 25:
+        bad.append(f"only {COUNT[0]} commands were found to run, and {len(HELP)} to look up: the pages are read wrongly")
+    print("\n".join("FAILED: " + text for text in bad) or f"{COUNT[0]} commands run, {len(HELP)} looked up")
+    sys.exit(1 if bad else 0)
+
+
+main()

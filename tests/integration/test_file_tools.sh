@@ -1,0 +1,221 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# share and fetch beyond one file at one time: directories, a fetch that goes on where another was
+# interrupted, several readers, checksums, and what goes wrong: a full disk, a source that shrinks,
+# what may not be read. Each of them says what, in a sentence, and leaves nothing half.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+start_daemon a
+start_daemon b
+a() { "$rdmactl" -d "$work/a" "$@"; }
+b() { "$rdmactl" -d "$work/b" "$@"; }
+
+share() { # sets $uri and $sharer
+    rm -f "$work/uri"
+    "$rdmactl" -d "$work/a" share --ttl 20m "$@" >"$work/uri" 2>"$work/share.log" &
+    sharer=$!
+    pids+=("$sharer")
+    uri=$(first_line "$work/uri" "$sharer")
+}
+end() {
+    kill -TERM "$sharer"
+    wait "$sharer" || fail "share ended with $?: $(<"$work/share.log")"
+}
+field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+refused() { # SENTENCE COMMAND...: it fails with exit code 1, in these words
+    local sentence=$1 got=0
+    shift
+    "$@" >"$work/said" 2>&1 || got=$?
+    [ "$got" = 1 ] || fail "exit $got of $*: $(<"$work/said")"
+    grep -q -- "$sentence" "$work/said" || fail "not \"$sentence\" but: $(<"$work/said")"
+}
+
+mkdir "$work/out"
+head -c 9000001 /dev/urandom >"$work/file"
+
+echo "* the checksum that share tells is the one that fetch compares"
+share "$work/file"
+sum=$(sed -n 's/.*checksum //p' "$work/share.log")
+[ "${#sum}" = 32 ] || fail "share tells no checksum: $(<"$work/share.log")"
+b fetch "$uri" -o "$work/out/file" 2>"$work/said" || fail "$(<"$work/said")"
+grep -q "checksum $sum is right" "$work/said" || fail "fetch compares none: $(<"$work/said")"
+[ "$(b -j fetch "$uri" -o "$work/out/file" | field checksum)" = "$sum" ] || fail "-j has another"
+
+echo "* several readers of one share, each at its own pace"
+b fetch "$uri" 2>/dev/null | (sleep 0.5 && cat) >"$work/out/slow" &
+readers=($!)
+for i in 1 2 3; do
+    { if [ "$i" = 2 ]; then a fetch "$uri" -o "$work/out/$i"; else b fetch "$uri" -o "$work/out/$i"; fi; } 2>/dev/null &
+    readers+=($!)
+done
+for reader in "${readers[@]}"; do wait "$reader" || fail "a reader ended with $?"; done
+for i in slow 1 2 3; do cmp "$work/file" "$work/out/$i" || fail "reader $i has other bytes"; done
+# Two of the same file at the same place do not disturb each other.
+b fetch "$uri" -o "$work/out/same" 2>/dev/null &
+first=$!
+b fetch "$uri" -o "$work/out/same" 2>"$work/said" || fail "beside another fetch: $(<"$work/said")"
+wait "$first" || fail "the first of two fetches at one place"
+cmp "$work/file" "$work/out/same"
+
+echo "* what an earlier fetch has left is used, as far as its checksum is right"
+part=$work/out/again.${sum:0:16}.part
+cp "$work/file" "$part"
+printf 'wrong' | dd of="$part" bs=1 seek=3000000 conv=notrunc status=none # the length says nothing
+[ "$(b -j fetch "$uri" -o "$work/out/again" | field resumed_bytes)" = $((9000001 - 262144)) ] ||
+    fail "not all but one piece were taken"
+cmp "$work/file" "$work/out/again" || fail "what was wrong has stayed"
+[ ! -e "$part" ] || fail "the part is still there"
+head -c 9000001 /dev/zero >"$part"
+[ "$(b -j fetch "$uri" -o "$work/out/again" | field resumed_bytes)" = 0 ] || fail "zeros were taken for the file"
+cmp "$work/file" "$work/out/again"
+cp "$work/file" "$part"
+b -j fetch --no-resume "$uri" -o "$work/out/again" | grep -q '"resumed_bytes":0' || fail "--no-resume resumes"
+rm "$part"
+# Owned by somebody else, it may change under us.
+if [ "$(id -u)" = 0 ]; then
+    cp "$work/file" "$part"
+    chown 12345 "$part"
+    [ "$(b -j fetch "$uri" -o "$work/out/again" | field resumed_bytes)" = 0 ] || fail "another's part was used"
+    rm "$part"
+fi
+end
+
+echo "* an interrupted fetch says what it kept, and the same command goes on there"
+head -c 40000000 /dev/urandom >"$work/large"
+share "$work/large"
+b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
+fetcher=$!
+some_has_come() { [ "$(du -sk "$work"/out/large.*.part 2>/dev/null | cut -f1)" -ge 1024 ]; } 2>/dev/null
+eventually some_has_come
+kill -TERM "$fetcher"
+wait "$fetcher" && fail "it was over before it was interrupted"
+b limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
+grep -q 'interrupted after [0-9]* of 40000000 bytes' "$work/said" || fail "$(<"$work/said")"
+grep -q "kept in $work/out/large.*.part: the same command goes on there" "$work/said" || fail "$(<"$work/said")"
+b -j fetch "$uri" -o "$work/out/large" >"$work/said" || fail "$(<"$work/said")"
+[ "$(field resumed_bytes <"$work/said")" -gt 0 ] || fail "it began anew: $(<"$work/said")"
+cmp "$work/large" "$work/out/large" || fail "other bytes after an interruption"
+rm "$work/out/large"
+
+echo "* share that is asked to end takes the lease back, and who reads is told"
+b fetch "$uri" 2>"$work/said" | (sleep 1 && cat) >/dev/null &
+reader=$!
+eventually sh -c "'$rdmactl' -d '$work/a' -j lease show | grep -q '\"attached\":1'"
+end
+grep -q 'ended: taken back' "$work/share.log" || fail "$(<"$work/share.log")"
+wait "$reader" && fail "a reader of a lease that was taken back is content"
+grep -qi 'revoked by its owner' "$work/said" || fail "the reader is told: $(<"$work/said")"
+
+echo "* a directory"
+mkdir -p "$work/tree/sub/deep/er" "$work/tree/empty" "$work/tree/ -n"
+cp "$work/file" "$work/tree/sub/large"
+for ((i = 0; i < 200; i++)); do echo "$i" >"$work/tree/sub/deep/$i"; done
+: >"$work/tree/none"
+printf 'x' >"$work/tree/sub/"$'new\nline'
+chmod 750 "$work/tree/sub"
+chmod 600 "$work/tree/sub/deep/7"
+chmod 4755 "$work/tree/sub/deep/8"
+cp -a "$work/tree" "$work/expected"
+chmod 755 "$work/expected/sub/deep/8"
+ln -s /etc/passwd "$work/tree/sub/link"
+mkfifo "$work/tree/sub/pipe"
+share "$work/tree"
+grep -q 'left out of .*: sub/link, ..., 2 in all' "$work/share.log" || fail "$(<"$work/share.log")"
+(umask 022 && b fetch "$uri" -o "$work/out/tree/" 2>"$work/said") || fail "$(<"$work/said")"
+diff -r "$work/expected" "$work/out/tree" || fail "the directories differ"
+(cd "$work/expected/sub" && find . -printf '%m %y %s %p\n' | sort) >"$work/modes"
+(cd "$work/out/tree/sub" && find . -printf '%m %y %s %p\n' | sort) | sed 's/ d [0-9]* / d 4096 /' |
+    diff <(sed 's/ d [0-9]* / d 4096 /' "$work/modes") - || fail "modes differ"
+refused 'is there already' b fetch "$uri" -o "$work/out/tree"
+refused 'fetch it with -o DIR' b fetch "$uri"
+mkdir "$work/out/empty"
+b fetch "$uri" -o "$work/out/empty" 2>/dev/null || fail "into an empty directory"
+diff -r "$work/expected" "$work/out/empty"
+(cd "$work/out" && mkdir in && cd in && b fetch "$uri" -o tree 2>/dev/null && diff -r "$work/expected" tree)
+refused '--max-entries' b fetch --max-entries 10 "$uri" -o "$work/out/never"
+refused '--max-depth' b fetch --max-depth 2 "$uri" -o "$work/out/never"
+[ -z "$(find "$work/out" -name 'never*')" ] || fail "a refused directory leaves something"
+
+echo "* an interrupted directory goes on, too, and what was changed meanwhile is fetched anew"
+sum=$(sed -n 's/.*checksum //p' "$work/share.log")
+part=$work/out/twice.${sum:0:16}.part
+cp -r "$work/expected" "$part"
+chmod -R u+rwX "$part"
+chmod 700 "$part"
+echo wrong >"$part/sub/deep/9"
+rm "$part/sub/deep/10"
+b -j fetch "$uri" -o "$work/out/twice" >"$work/said" || fail "$(<"$work/said")"
+[ "$(field resumed_bytes <"$work/said")" -gt 8000000 ] || fail "it began anew: $(<"$work/said")"
+diff -r "$work/expected" "$work/out/twice" || fail "what was wrong has stayed"
+end
+refused 'took it back\|no such lease\|gone\|revoked' b fetch "$uri" -o "$work/out/never"
+
+echo "* a lease without checksums is fetched, and says that it has none"
+share --raw "$work/file"
+b fetch "$uri" -o "$work/out/raw" 2>"$work/said" || fail "$(<"$work/said")"
+grep -q 'no checksum' "$work/said" || fail "$(<"$work/said")"
+cmp "$work/file" "$work/out/raw"
+end
+
+echo "* bytes that are not those that were summed are found"
+share "$work/file"
+b fetch "$uri" -o "$work/out/good" 2>/dev/null
+RDMAD_RUNTIME_DIR=$work/a "$RDMAD_BUILD/examples/fetch" "$uri" "$work/bundle"
+end
+damage() { # OFFSET
+    cp "$work/bundle" "$work/damaged"
+    printf '\377\376\375' | dd of="$work/damaged" bs=1 seek="$1" conv=notrunc status=none
+    share --raw "$work/damaged"
+}
+damage 5000000
+refused 'bytes 4980736 to 5242879 have not the checksum' b fetch "$uri" -o "$work/out/damaged"
+end
+damage $((9000001 + 40))
+refused "checksums are not those that its owner made" b fetch "$uri" -o "$work/out/damaged"
+end
+[ ! -e "$work/out/damaged" ] || fail "damaged bytes became a file"
+
+echo "* what cannot be shared or written is told"
+refused 'No such file' a share "$work/nothing"
+if [ "$(id -u)" = 0 ]; then
+    mkdir "$work/closed"
+    echo secret >"$work/closed/secret"
+    chmod 700 "$work/closed" && chmod 600 "$work/closed/secret"
+    chmod 755 "$work" "$work/a"
+    other() { setpriv --reuid 12345 --regid 12345 --clear-groups "$rdmactl" -d "$work/a" "$@"; }
+    refused 'closed: Permission denied' other share "$work/closed"
+    chmod 755 "$work/closed"
+    refused 'closed/secret: Permission denied' other share "$work/closed"
+    share "$work/file"
+    refused 'Permission denied' other fetch "$uri" -o "$work/theirs"
+    end
+fi
+# A file system that is too small, in a name space of the test's own.
+share "$work/file"
+if unshare -rm true 2>/dev/null; then
+    # shellcheck disable=SC2016 # its own variables
+    unshare -rm sh -c 'mount -t tmpfs -o size=4m none "$1" && "$2" -d "$3" fetch "$4" -o "$1/file"; code=$?; ls -A "$1"; exit $code' \
+        sh "$work/out" "$rdmactl" "$work/b" "$uri" >"$work/said" 2>&1 && fail "more than there is room for"
+    grep -q 'No space left on device: it needs 8.58 MiB more' "$work/said" || fail "$(<"$work/said")"
+    ! grep -q 'part$' "$work/said" || fail "a full disk leaves something: $(<"$work/said")"
+else
+    echo "skipped: a full disk: no name spaces here"
+fi
+end
+
+echo "* a source that shrinks while it is read"
+python3 - "$work/shrinks" <<'PYTHON'
+import sys
+with open(sys.argv[1], "wb") as f:
+    f.truncate(512 << 20)
+PYTHON
+"$rdmactl" -d "$work/a" share "$work/shrinks" >"$work/uri" 2>"$work/said" &
+sharer=$!
+# Its session is there before it reads.
+eventually sh -c "'$rdmactl' -d '$work/a' -j session show | grep -q rdmactl-share"
+truncate -s 0 "$work/shrinks"
+if wait "$sharer"; then fail "a file that shrank was shared"; fi
+grep -q 'shrinks became shorter while it was read' "$work/said" || fail "$(<"$work/said")"
