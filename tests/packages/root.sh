@@ -7,8 +7,8 @@
 # The system is made once by debootstrap and kept (~/.cache/rdmad-root; remove it to get a newer one). A test has an
 # overlay over it, in memory. Nothing of it is seen outside, and it is gone when the test ends.
 
-# What rdmad's packages depend on is downloaded with it, and installed by the test.
-root_packages=(libevent-core-2.1-7 libibverbs1 libjansson4 libmd0 librdmacm1 libssl3 libsystemd0)
+# What rdmad's packages, and its image, need is downloaded with it, and installed by the test.
+root_packages=(ibverbs-providers libevent-core-2.1-7 libibverbs1 libjansson4 libmd0 librdmacm1 libssl3 libsystemd0)
 [ "$(dpkg --print-architecture)" != amd64 ] || root_packages+=(libipsec-mb1)
 root_has=systemd,systemd-sysv
 
@@ -30,7 +30,7 @@ root_make() {
     # shellcheck source=/dev/null
     local suite made
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    root_base=${XDG_CACHE_HOME:-$HOME/.cache}/rdmad-root/$suite-1
+    root_base=${XDG_CACHE_HOME:-$HOME/.cache}/rdmad-root/$suite-2
     mkdir -p "${root_base%/*}"
     exec 8>"$root_base.lock"
     flock 8
