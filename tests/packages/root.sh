@@ -25,16 +25,21 @@ root_enter() {
     RDMAD_ROOT_ENTERED=1 exec unshare --mount --propagation private "$@"
 }
 
-# root_make: the one that is kept, in $root_base.
+# root_make: the one that is kept, in $root_base; of several who come for it one makes it.
 root_make() {
+    local suite
     # shellcheck source=/dev/null
-    local suite made
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     root_base=${XDG_CACHE_HOME:-$HOME/.cache}/rdmad-root/$suite-2
     mkdir -p "${root_base%/*}"
     exec 8>"$root_base.lock"
     flock 8
-    [ ! -d "$root_base" ] || return 0
+    [ -d "$root_base" ] || root_debootstrap "$suite" 8>&-
+    exec 8>&- # or whatever is started would hold it
+}
+
+root_debootstrap() { # SUITE
+    local suite=$1 made
     command -v debootstrap >/dev/null || root_skip "there is no debootstrap"
     made=$root_base.new
     rm -rf "$made"
