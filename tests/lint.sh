@@ -28,7 +28,8 @@ c_files() { files '*.c' '*.h'; }
 scripts() {
     files '*.sh'
     local file
-    for file in quickstart check .ci/run tests/soak tests/vm/run tests/vm/two-hosts; do
+    for file in quickstart check .ci/run tests/soak tests/vm/run tests/vm/two-hosts \
+        debian/rdmad.{postinst,prerm,postrm} debian/tests/{transfer,services,build}; do
         [ ! -f "$file" ] || printf '%s\n' "$file"
     done
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # install.sh: installs into an empty prefix and builds a program against it as others would: by
-# pkg-config, shared and static, and by CMake's find_package.
+# pkg-config, shared and static, and by CMake's find_package. Then it is uninstalled, all but the settings.
 set -euo pipefail
 source=${RDMAD_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${RDMAD_BUILD:-$source/build}
@@ -12,6 +12,7 @@ prefix=$work/prefix
 consumer=$source/tests/abi/consumer
 
 cmake --install "$build" --prefix "$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+cp "$build/install_manifest.txt" "$work/manifest"
 for header in rdmad.h abi.h ring.h wire.h rdmad.hpp rdmad_async.hpp; do
     [ -f "$prefix/include/rdmad/$header" ] || { echo "$header was not installed"; exit 1; }
 done
@@ -60,3 +61,12 @@ answers "$work/static"
     cmake --build "$work/cmake"; } >"$work/log" || { cat "$work/log"; exit 1; }
 answers "$work/cmake/shared"
 answers "$work/cmake/static"
+
+for file in LICENSE SECURITY.md examples/hello.c examples/versus/write_rdmad.c; do
+    [ -f "$prefix/share/doc/rdmad/$file" ] || { echo "$file was not installed"; exit 1; }
+done
+cmake -DMANIFEST="$work/manifest" -DKEEP="$prefix/etc" -P "$source/cmake/uninstall.cmake" >"$work/log" 2>&1 ||
+    { cat "$work/log"; exit 1; }
+grep -q "left: $prefix/etc/rdmad.json" "$work/log" || { echo "it does not say what it leaves: $(<"$work/log")"; exit 1; }
+left=$(find "$prefix" -type f -o -type l -o -path '*rdmad*' | sort)
+[ "$left" = "$prefix/etc/rdmad.json" ] || { echo "uninstalled, there are still: $left"; exit 1; }
