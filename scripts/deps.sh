@@ -13,7 +13,7 @@ if [ "$(dpkg --print-architecture 2>/dev/null || true)" = amd64 ]; then
     BUILD_PACKAGES+=(libipsec-mb-dev) # without it OpenSSL does all that is encrypted
 fi
 # shellcheck disable=SC2034 # used by those who source this
-CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
+CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy git
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 openssl procps scdoc shellcheck nftables)
 # shellcheck disable=SC2034
 VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static kmod cpio xz-utils iproute2 procps ibverbs-providers
