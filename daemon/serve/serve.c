@@ -54,6 +54,8 @@ static const struct {
     [RDMAD_MSG_ATTACH_RESUME] = {serve_attach_resume, sizeof(struct rdmad_attach_resume_req)},
     [RDMAD_MSG_CHANNEL_PROOF] = {serve_channel_proof, sizeof(struct rdmad_channel_proof_req)},
     [RDMAD_MSG_CHANNEL_RESUME] = {serve_channel_resume, sizeof(struct rdmad_channel_resume_req)},
+    [RDMAD_MSG_SERVICE_RESUME] = {serve_service_resume, sizeof(struct rdmad_service_resume_req)},
+    [RDMAD_MSG_BUDGET_RESUME] = {serve_budget_resume, sizeof(struct rdmad_budget_resume_req)},
     [RDMAD_MSG_PART_RESUME] = {serve_part_resume, sizeof(struct rdmad_part_resume_req)},
     [RDMAD_MSG_CHANNEL_STAT] = {serve_channel_stat, sizeof(struct rdmad_channel_stat_req)},
 };

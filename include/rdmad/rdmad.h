@@ -129,17 +129,16 @@ struct rdmad_options {
  *
  * If the daemon dies, or is stopped, and is started again (at the same place, with its runtime
  * directory), the session goes on there by itself: RDMAD_EVENT_SESSION_RESUMED. Pools keep their
- * addresses and contents, leases that were granted (and those that others made of them)
- * their URIs and deadlines, leases that were
- * attached their handles, services their names; watches of names begin anew
- * (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open, unless the other end
- * does not come back, too; receives on them go on, with their time begun anew. Other ops that were
- * in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the completion's outcome;
- * none is done a second time. What is submitted and asked meanwhile waits. What does not go on:
- * channels of the other kinds (they close), a service's budget, leases that were
- * requested, and sessions with pools of huge pages, which are lost. If no daemon comes
- * within call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library
- * has a thread for that, one in the process.
+ * addresses and contents, leases that were granted their URIs and deadlines, and so do those that
+ * others made of them. Leases that were attached keep their handles, services their names and
+ * budgets; watches of names begin anew (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open,
+ * unless the other end does not come back, too; receives on them go on, with their time begun anew.
+ * Other ops that were in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the
+ * completion's outcome; none is done a second time. What is submitted and asked meanwhile waits.
+ * What does not go on: channels of the other kinds (they close), leases that were requested (they
+ * end), and sessions with pools of huge pages, which are lost. If no daemon comes within
+ * call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library has a
+ * thread for that, one in the process.
  */
 RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **out);
 
