@@ -195,9 +195,9 @@ struct rdmad_event {
     rdmad_service *service; /* INCOMING, HANDED_OVER */
     rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close */
     void *memory;           /* HANDED_OVER: now the service's owner's, until rdmad_service_free */
-    size_t length;
-    uint64_t watch; /* NAME_* */
-    void *user;     /* of the lease, the channel or the service */
+    size_t length;          /* HANDED_OVER: of memory; NOTIFICATIONS_LOST: how many */
+    uint64_t watch;         /* NAME_* */
+    void *user;             /* of the lease, the channel or the service */
     void *reserved[4];
     struct rdmad_name name; /* stays the last */
 };
@@ -224,6 +224,10 @@ struct rdmad_event {
 /* The daemon had gone, and the session goes on with the one that came (rdmad_open says what goes
  * on). */
 #define RDMAD_EVENT_SESSION_RESUMED 12u
+/* Comes before SESSION_RESUMED: notifications of leases of this session, which their senders know
+ * to be there and nobody had taken, are lost with the daemon. length: how many; 0: some may be,
+ * which is not known (the session has taken some before, and had no ring at that daemon). */
+#define RDMAD_EVENT_NOTIFICATIONS_LOST 13u
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases

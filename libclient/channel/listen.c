@@ -138,6 +138,19 @@ static int service_resume_budget(struct rdmad_session *s, struct rdmad_service *
     return rc;
 }
 
+/* That rdmad is an older one: it knows services, but not what they gave. */
+static int service_without_budget(struct rdmad_session *s, struct rdmad_call *call,
+                                  struct rdmad_service_resume_req *request) {
+    struct rdmad_service_listen_req *listen = &request->listen;
+    listen->budget_pool = listen->budget_offset = listen->budget_length = 0;
+    listen->max_request = listen->max_ttl_ns = listen->max_rights = 0;
+    request->kept.more = 0;
+    call->type = RDMAD_MSG_SERVICE_LISTEN;
+    call->request = listen;
+    call->request_size = sizeof(*listen);
+    return rdmad_control_call(s, call);
+}
+
 int rdmad_services_resume(struct rdmad_session *s) {
     struct rdmad_service_resume_req request;
     struct rdmad_service_listen_rep reply;
@@ -152,6 +165,8 @@ int rdmad_services_resume(struct rdmad_session *s) {
         if (!v)
             return rc;
         int one = rdmad_control_call(s, &call);
+        if (one == RDMAD_E_TYPE)
+            one = service_without_budget(s, &call, &request);
         if (!one && request.kept.more)
             one = service_resume_budget(s, v, kept);
         rc = rc ? rc : one;
