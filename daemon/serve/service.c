@@ -39,16 +39,19 @@ static uint32_t budget_rights(const struct service_terms *terms) {
     return !terms->budget_length ? 0 : terms->max_rights ? terms->max_rights : all;
 }
 
-static int listen_for(const struct request *rq, const struct rdmad_service_listen_req *req,
-                      bool budget_shut, struct service **out, struct error *err) {
+/* NULL: err tells why not. */
+static struct service *listen_for(const struct request *rq,
+                                  const struct rdmad_service_listen_req *req, bool budget_shut,
+                                  struct error *err) {
     const struct user_policy *policy = &rq->session->policy;
     struct service_terms terms;
+    struct service *sv = NULL;
     if (service_copy_terms(req, &terms, err) ||
         policy_check_grant(policy, terms.scope, budget_rights(&terms), err) ||
         policy_check_publish(policy, terms.name, err))
-        return err->code;
+        return NULL;
     terms.budget_shut = budget_shut;
-    return service_listen(rq->session, &terms, out, err);
+    return service_listen(rq->session, &terms, &sv, err) ? NULL : sv;
 }
 
 static void answer_listen(const struct request *rq, const struct service *sv) {
@@ -58,12 +61,12 @@ static void answer_listen(const struct request *rq, const struct service *sv) {
 }
 
 void serve_service_listen(const struct request *rq, const void *body) {
-    struct service *sv;
     struct error err;
-    if (listen_for(rq, body, false, &sv, &err))
-        serve_fail(rq, &err);
-    else
+    struct service *sv = listen_for(rq, body, false, &err);
+    if (sv)
         answer_listen(rq, sv);
+    else
+        serve_fail(rq, &err);
 }
 
 struct service *serve_own_service(const struct request *rq, uint64_t number) {
@@ -118,7 +121,7 @@ void serve_service_resume(const struct request *rq, const void *body) {
     struct service *sv = NULL;
     struct error err;
     if (origin_check_resumed(rq->session, "a service with what it gave", &err) ||
-        check_kept(&req->kept, &err) || listen_for(rq, &req->listen, true, &sv, &err)) {
+        check_kept(&req->kept, &err) || !(sv = listen_for(rq, &req->listen, true, &err))) {
         serve_fail(rq, &err);
     } else if (sv->budget && keep(sv->budget, &req->kept, &err)) {
         service_close(sv);

@@ -136,7 +136,7 @@ static void that_it_cannot_be_known(void) {
 struct load {
     struct two *t;
     rdmad_lease *own, *l;
-    bool stop; /* atomic */
+    bool stop, left; /* atomic: no more kills; and no more is left */
     unsigned done, taken;
 };
 
@@ -155,7 +155,7 @@ static void *leave_many(void *arg) {
 static void *take_many(void *arg) {
     struct load *load = arg;
     uint32_t imm;
-    while (!__atomic_load_n(&load->stop, __ATOMIC_SEQ_CST)) {
+    while (!__atomic_load_n(&load->left, __ATOMIC_SEQ_CST)) {
         if (rdmad_wait_notified(load->own, 20, &imm, NULL) == 0)
             __atomic_add_fetch(&load->taken, 1, __ATOMIC_SEQ_CST);
         if (load->taken % 64 == 0)
@@ -189,6 +189,7 @@ static void loaded(struct two *t) {
     }
     __atomic_store_n(&load.stop, true, __ATOMIC_SEQ_CST);
     pthread_join(leaver, NULL);
+    __atomic_store_n(&load.left, true, __ATOMIC_SEQ_CST);
     pthread_join(taker, NULL);
     fprintf(stderr, "%u are known to be there, %u were taken, %zu were told to be lost\n",
             load.done, load.taken, lost);
