@@ -168,14 +168,14 @@ static void on_upgrade_checked(void *arg, const struct error *result) {
     d->asked.checked(d->asked.arg, &why);
 }
 
-static int daemon_upgrade(struct state *st, upgrade_checked *checked, void *arg,
-                          struct error *err) {
+static int daemon_upgrade(struct state *st, const char *program, upgrade_checked *checked,
+                          void *arg, struct error *err) {
     struct daemon *d = container_of(st, struct daemon, state);
     if (d->next_life)
         return error_set(err, RDMAD_E_BUSY, "an upgrade is under way; wait for it");
     if (st->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "no upgrade: rdmad is stopping");
-    int rc = upgrade_check(d->upgrade, on_upgrade_checked, d, err);
+    int rc = upgrade_check(d->upgrade, program, on_upgrade_checked, d, err);
     if (!rc)
         d->asked = (struct daemon_asked){checked, arg};
     return rc;

@@ -30,7 +30,7 @@ void handover_take(struct handover *out) {
         return;
     if (sscanf(text, "%u %" SCNu64 " %" SCNu16 " %d %31s%n", &h.times, &h.began_ns, &h.port,
                &porter, h.from, &end) == 5 &&
-        !text[end] && porter >= 0 && h.began_ns <= clock_now_ns()) {
+        (!text[end] || text[end] == ' ') && porter >= 0 && h.began_ns <= clock_now_ns()) {
         h.porter = porter;
         *out = h;
     }

@@ -27,7 +27,8 @@ struct handover {
     pid_t porter;      /* its child, which ends by itself; 0: none */
 };
 
-/* Once, before there are threads. What is not as it was written is as if it were not there. */
+/* Once, before there are threads. What is not as it was written is as if it were not there; what
+ * a later version has added behind it is not looked at. */
 void handover_take(struct handover *out);
 /* Where the settings leave the port to the kernel, peers find this life at the one they know. */
 void handover_keep_port(const struct handover *h, struct config *c);

@@ -11,7 +11,7 @@
 #include "daemon/stop.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/peer.h"
-#include "daemon/state/channel.h"
+#include "daemon/state/drain.h"
 #include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "daemon/state/ring_object.h"
@@ -62,17 +62,6 @@ static bool has_channels(const struct session *s) {
     return slots_next(&s->channels, &cursor, &handle) != NULL;
 }
 
-/* SENDs that have not left, which the next daemon gets. */
-static uint64_t sends_waiting(const struct session *s) {
-    uint32_t cursor = 0;
-    uint64_t handle, n = 0;
-    if (!origin_is_set(s))
-        return 0;
-    for (const struct channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
-        n += channel_stats(ch).sends_waiting;
-    return n;
-}
-
 /* Nothing is in flight, or only what may be waiting for something that is not taken any more. */
 static bool stop_drained(struct stop *s, uint64_t now_ns) {
     uint64_t others = 0, of_channels = 0;
@@ -80,9 +69,7 @@ static bool stop_drained(struct stop *s, uint64_t now_ns) {
         const struct session *one = list_entry(node, struct session, node);
         if (!one->plane)
             continue;
-        uint64_t waiting = sends_waiting(one);
-        uint64_t ops = plane_session_stats_now(one->plane).ops_inflight;
-        *(has_channels(one) ? &of_channels : &others) += ops > waiting ? ops - waiting : 0;
+        *(has_channels(one) ? &of_channels : &others) += drain_ops(one);
     }
     if (of_channels != s->of_channels)
         s->still_ns = now_ns;
@@ -177,11 +164,11 @@ static void stop_part_channels(struct stop *s, uint64_t now_ns) {
 }
 
 /* Their workers know then what is the next daemon's, and publish the other completions. */
-static void stop_leave_channels(struct stop *s) {
+static void stop_leave_sessions(struct stop *s) {
     s->part = PART_LEAVING;
     list_for_each (node, &s->state->sessions) {
         const struct session *one = list_entry(node, struct session, node);
-        if (!one->plane || !has_channels(one))
+        if (!one->plane)
             continue;
         s->leaving++;
         plane_session_leave(one->plane, has_left, s);
@@ -205,7 +192,7 @@ static void stop_step_part(struct stop *s, uint64_t now_ns) {
     }
     if (s->part == PART_CHANNELS &&
         (!s->parting || now_ns - s->channels_ns >= STOP_CHANNELS_MS * NSEC_PER_MSEC))
-        stop_leave_channels(s);
+        stop_leave_sessions(s);
     if (s->part == PART_LEAVING && !s->leaving) {
         s->part = PART_FLUSHING;
         stop_pause(s, PAUSE_AGAIN);

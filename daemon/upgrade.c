@@ -11,6 +11,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/base/thread.h"
+#include "daemon/program_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,6 +32,8 @@ struct upgrade {
     char **argv;
     struct mailbox *reply_to;
     char program[PATH_MAX];
+    char given[PATH_MAX]; /* "": the program is tried as it is; else this, which becomes it */
+    char tried[PATH_MAX]; /* the thread's */
     pthread_t thread;
     bool running;  /* there is a thread to join */
     bool given_up; /* atomic */
@@ -117,7 +120,7 @@ static int trial_start(struct trial *t, const struct upgrade *u) {
     }
     memcpy(argv, u->argv, n * sizeof(*argv));
     argv[n] = check;
-    int failed = trial_spawn(t, u->program, argv, pipe_fds[1]);
+    int failed = trial_spawn(t, u->tried, argv, pipe_fds[1]);
     free(argv);
     close(pipe_fds[1]);
     t->out = pipe_fds[0];
@@ -180,30 +183,41 @@ static void upgrade_told(struct mail *mail) {
     pthread_join(u->thread, NULL);
     u->running = false;
     u->checked = NULL;
+    if (!u->result.code)
+        memcpy(u->program, u->tried, sizeof(u->program));
     checked(u->arg, &u->result);
 }
 
-static void *upgrade_run(void *arg) {
-    struct upgrade *u = arg;
+static void upgrade_try(struct upgrade *u) {
     struct trial t = {.pid = -1, .pidfd = -1, .out = -1};
     int failed = trial_start(&t, u);
     if (failed) {
         error_set(&u->result, RDMAD_E_SYSTEM,
-                  "no upgrade: %.160s cannot be run, so this rdmad goes on: %s", u->program,
+                  "no upgrade: %.160s cannot be run, so this rdmad goes on: %s", u->tried,
                   strerror(failed));
     } else {
         bool ended = trial_wait(&t, u);
-        trial_judge(&t, u->program, ended, trial_end(&t), &u->result);
+        trial_judge(&t, u->tried, ended, trial_end(&t), &u->result);
     }
     if (t.out >= 0)
         close(t.out);
+}
+
+static void *upgrade_run(void *arg) {
+    struct upgrade *u = arg;
+    if (!u->given[0])
+        memcpy(u->tried, u->program, sizeof(u->tried));
+    if (!u->given[0] || !program_file_check(u->given, u->tried, &u->result))
+        upgrade_try(u);
     mailbox_post(u->reply_to, &u->mail, upgrade_told);
     return NULL;
 }
 
-int upgrade_check(struct upgrade *u, upgrade_checked *checked, void *arg, struct error *err) {
+int upgrade_check(struct upgrade *u, const char *program, upgrade_checked *checked, void *arg,
+                  struct error *err) {
     if (u->checked)
         return error_set(err, RDMAD_E_BUSY, "an upgrade is under way; wait for it");
+    snprintf(u->given, sizeof(u->given), "%s", program ? program : "");
     u->checked = checked;
     u->arg = arg;
     u->result = (struct error){0};

@@ -24,10 +24,12 @@ struct upgrade *upgrade_new(char **argv, struct mailbox *reply_to);
  * in the mailbox), and frees. NULL is allowed. */
 void upgrade_free(struct upgrade *u);
 
-/* As it was found when the daemon started. */
+/* As it was found when the daemon started, or as it was given for the upgrade that was good. */
 const char *upgrade_program(const struct upgrade *u);
-/* checked: the file is good, or what is wrong with it. RDMAD_E_BUSY: one is being checked. */
+/* program: another file, which is the daemon's from then on if it is good; NULL: its own, as it is
+ * now. checked: the file is good, or what is wrong with it. RDMAD_E_BUSY: one is being checked. */
 typedef void upgrade_checked(void *arg, const struct error *result);
-int upgrade_check(struct upgrade *u, upgrade_checked *checked, void *arg, struct error *err);
+int upgrade_check(struct upgrade *u, const char *program, upgrade_checked *checked, void *arg,
+                  struct error *err);
 
 #endif

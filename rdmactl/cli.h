@@ -45,6 +45,7 @@ int cmd_limit_set(const struct command *self, int argc, char **argv);
 int cmd_session_kick(const struct command *self, int argc, char **argv);
 int cmd_session_pause(const struct command *self, int argc, char **argv);
 int cmd_session_resume(const struct command *self, int argc, char **argv);
+int cmd_drain(const struct command *self, int argc, char **argv);
 int cmd_upgrade(const struct command *self, int argc, char **argv);
 int cmd_reload(const struct command *self, int argc, char **argv);
 int cmd_share(const struct command *self, int argc, char **argv);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_upgrade.c - upgrade: the running daemon gives way to what its program file is by now. Returns
- * when the next life answers.
+ * cmd_upgrade.c - upgrade: the running daemon gives way to what its program file is by now, or to
+ * another. Returns when the next life answers.
  *
  * The life that ends answers when it has begun to stop. Whoever asks for the status after that
  * waits in the backlog of control.sock, or finds that life once more, or is hung up on by it, and
  * asks again.
  */
 #include "rdmactl/cli.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -79,13 +81,28 @@ static int tell(const struct before *before, const json_t *status) {
     return EXIT_GOOD;
 }
 
+/* The daemon is in another directory. */
+static int program_of(const char *file, json_t **params) {
+    char *whole = realpath(file, NULL);
+    if (!whole)
+        return cli_fail("RDMAD_E_INVAL", "%s: %s", file, strerror(errno));
+    *params = json_pack("{s:s}", "program", whole);
+    free(whole);
+    return *params ? 0 : cli_usage_error("the file's name is not UTF-8");
+}
+
 int cmd_upgrade(const struct command *self, int argc, char **argv) {
     struct before before;
     struct failure why;
-    int rc = args_parse(self, NULL, NULL, argc, argv);
+    const char *file = NULL;
+    struct positionals pos = {.names = "BINARY", .min = 0, .max = 1, .values = &file};
+    int rc = args_parse(self, NULL, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *begun = daemon_call("upgrade", NULL, PATIENCE_ACT_MS);
+    json_t *params = NULL;
+    if (file && (rc = program_of(file, &params)))
+        return rc;
+    json_t *begun = daemon_call("upgrade", params, PATIENCE_ACT_MS);
     if (!begun)
         return EXIT_FAILED;
     snprintf(before.version, sizeof(before.version), "%s", text_of(begun, "version"));

@@ -69,8 +69,12 @@ static const struct command commands[] = {
      "Ends what the CA has given to that node, once and for all."},
     {"reload", NULL, cmd_reload, "",
      "Has the daemon read its settings again; fails with what is wrong with them."},
-    {"upgrade", NULL, cmd_upgrade, "",
-     "Has the daemon give way to its program file as it is now; programs only wait a moment."},
+    {"drain", NULL, cmd_drain, "[--off] [--wait 30s]",
+     "Has the daemon take nothing new, and waits until it may be stopped."},
+    {"upgrade", NULL, cmd_upgrade, "[BINARY]",
+     "Has the daemon give way to its program file as it is now, or to another; programs only wait "
+     "a "
+     "moment."},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

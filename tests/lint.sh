@@ -6,6 +6,7 @@
 #   format    clang-format changes nothing
 #   tidy      clang-tidy has nothing to say (needs BUILD's compile_commands.json)
 #   shell     shellcheck has nothing to say
+#   python    pyflakes has nothing to say, nor mypy of the package (needs BUILD's python/)
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -27,7 +28,8 @@ c_files() { files '*.c' '*.h'; }
 scripts() {
     files '*.sh'
     local file
-    for file in quickstart check .ci/run tests/soak tests/vm/run tests/vm/two-hosts; do
+    for file in quickstart check .ci/run tests/soak tests/vm/run tests/vm/two-hosts \
+        debian/rdmad.{postinst,prerm,postrm} debian/tests/{transfer,services,build}; do
         [ ! -f "$file" ] || printf '%s\n' "$file"
     done
 }
@@ -39,7 +41,7 @@ lint_sources() {
             echo "$file: needs exactly one SPDX-License-Identifier: MIT line"
             bad=1
         fi
-    done < <(c_files; scripts; files '*CMakeLists.txt' '*.cmake' '*.py')
+    done < <(c_files; scripts; files '*CMakeLists.txt' '*.cmake' '*.py' '*.hpp' '*.cpp')
     while IFS= read -r file; do
         if [ "$(wc -l <"$file")" -gt 600 ]; then
             echo "$file: more than 600 lines, perhaps two ideas"
@@ -58,11 +60,20 @@ lint_sources() {
 }
 
 lint_format() {
-    c_files | xargs clang-format --dry-run -Werror
+    { c_files; files '*.hpp' '*.cpp'; } | xargs clang-format --dry-run -Werror
 }
 
 lint_shell() {
     scripts | xargs shellcheck -x
+}
+
+lint_python() {
+    local bad=0
+    # What was made from the headers has names that are known there alone.
+    files '*.py' | xargs pyflakes3 | grep -vE "^python/rdmad/__init__.py:[0-9:]+ '\._made\.\*?|from \._made import \*" && bad=1
+    [ ! -e "$1/python/rdmad/_made.py" ] ||
+        (cd "$1/python" && mypy --ignore-missing-imports --cache-dir "$1/python/mypy" rdmad) || bad=1
+    return "$bad"
 }
 
 lint_tidy() {
@@ -79,9 +90,10 @@ case ${1:-} in
 sources) lint_sources ;;
 format) lint_format ;;
 shell) lint_shell ;;
+python) lint_python "${2:?BUILD}" ;;
 tidy) lint_tidy "${2:?BUILD}" ;;
 *)
-    sed -n '4,9s/^# \{0,1\}//p' "$0"
+    sed -n '4,10s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

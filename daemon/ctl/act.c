@@ -9,6 +9,7 @@
 #include "daemon/state/pause.h"
 #include "daemon/state/session_end.h"
 #include <inttypes.h>
+#include <unistd.h>
 
 static void act_done(void *arg, const struct error *result) {
     struct ctl_call *call = arg;
@@ -143,11 +144,16 @@ static void upgrade_begun(void *arg, const struct error *result) {
  * it went. */
 void ctl_upgrade(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
+    const char *program = rpc_text(params, "program");
+    uid_t uid = ctl_caller(call)->who.uid;
     struct error why;
-    (void)params;
     if (!st->upgrade)
         error_set(&why, RDMAD_E_UNSUPPORTED, "there is no program file to upgrade to");
-    else if (!st->upgrade(st, upgrade_begun, call, &why))
+    else if (program && uid != 0 && uid != geteuid())
+        error_set(&why, RDMAD_E_PERM,
+                  "only root, and the user that rdmad runs as, say what it becomes; without a file "
+                  "it is upgraded to its own");
+    else if (!st->upgrade(st, program, upgrade_begun, call, &why))
         return;
     ctl_fail(call, &why);
 }

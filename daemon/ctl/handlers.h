@@ -17,6 +17,7 @@ ctl_handler ctl_upgrade;                                     /* act.c */
 ctl_handler ctl_session_kick;                                /* act.c */
 ctl_handler ctl_session_pause, ctl_session_resume;           /* act.c */
 ctl_handler ctl_policy_show, ctl_limit_show, ctl_limit_set;  /* policy.c */
+ctl_handler ctl_drain, ctl_drain_show;                       /* drain.c */
 ctl_handler ctl_metrics;                                     /* metrics.c */
 
 #endif

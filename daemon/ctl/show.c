@@ -178,6 +178,7 @@ static void each_peer(void *arg, const struct peer_view *v) {
                             v->fabric, "fabric_why", rows_text(v->fabric_why), "attaches",
                             (json_int_t)v->attachments, "channels", (json_int_t)v->channels,
                             "age_s", rows_seconds(clock_left(v->since_ns, rows->now_ns)));
+    json_object_set_new(row, "protocol", json_integer(v->protocol));
     json_object_set_new(row, "proven", json_boolean(v->fingerprint));
     json_object_set_new(row, "secured", json_string(v->fingerprint ? "tls" : "no"));
     if (v->fingerprint) {

@@ -165,13 +165,16 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
             "{s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
             "s:I, s:o}",
             "shown", all ? "all" : "own", "version", RDMAD_VERSION, "node", st->node_name, "state",
-            st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
-            status_fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
-            "congestion_control", st->config->tcp_congestion_control, "tcp_encrypt",
-            st->config->tcp_encrypt, "objects", status_objects(&t), "limits",
-            status_limits(st, &t, used, max), "traffic", status_traffic(&counters, &t.messages),
-            "process", process, "porter", status_porter(st->porter), "clients", status_clients(st),
-            "identity", status_identity(st), "life", (json_int_t)st->life.number, "upgraded",
+            st->stopping   ? "stopping"
+            : st->draining ? "drained"
+                           : "running",
+            "uptime_s", t.uptime_s, "fabric", status_fabric(st), "listen", listen, "workers",
+            (json_int_t)st->config->workers, "congestion_control",
+            st->config->tcp_congestion_control, "tcp_encrypt", st->config->tcp_encrypt, "objects",
+            status_objects(&t), "limits", status_limits(st, &t, used, max), "traffic",
+            status_traffic(&counters, &t.messages), "process", process, "porter",
+            status_porter(st->porter), "clients", status_clients(st), "identity",
+            status_identity(st), "life", (json_int_t)st->life.number, "upgraded",
             status_upgraded(st)));
 }
 

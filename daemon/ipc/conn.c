@@ -60,6 +60,7 @@ struct conn {
     const char *broken; /* why conn_send gave up; told in the next turn */
     bool taking;        /* the porter has the next packet */
     bool resting;
+    unsigned waits;     /* conn_wait */
     bool in_turn, gone; /* gone: conn_close was called in a turn, which then frees */
 };
 
@@ -147,8 +148,20 @@ static void conn_turn_over(struct conn *c, const char *over) {
 
 /* Unless something stands against it. */
 static void conn_read_on(struct conn *c) {
-    if (!c->taking && !c->resting && list_empty(&c->queue))
+    if (!c->taking && !c->resting && !c->waits && list_empty(&c->queue))
         event_add(c->readable, NULL);
+}
+
+/* While nothing is read that would tell of the end, hangup does. */
+static void conn_listen_less(struct conn *c) {
+    event_del(c->readable);
+    event_add(c->hangup, NULL);
+}
+
+static void conn_listen_again(struct conn *c) {
+    if (!c->taking && !c->resting && !c->waits)
+        event_del(c->hangup);
+    conn_read_on(c);
 }
 
 static void conn_break(struct conn *c, const char *why) {
@@ -318,8 +331,6 @@ static void conn_taken(void *user, const void *data, size_t size, int fd, unsign
     struct conn *c = user;
     int fds[RDMAD_MSG_MAX_FDS] = {fd, -1, -1, -1};
     c->taking = false;
-    if (!c->resting)
-        event_del(c->hangup);
     c->in_turn = true;
     if (data)
         c->events->packet(c->user, data, size, fds, nfds);
@@ -328,7 +339,7 @@ static void conn_taken(void *user, const void *data, size_t size, int fd, unsign
     if (fds[0] >= 0)
         close(fds[0]);
     if (!c->gone)
-        conn_read_on(c);
+        conn_listen_again(c);
     conn_turn_over(c, data || c->events->lost ? NULL : "the porter ended");
 }
 
@@ -345,8 +356,7 @@ static const char *conn_read_one(struct conn *c, bool *more) {
         return errno == ECONNRESET ? "the client is gone" : "the socket failed";
     if (rc == RDMAD_E_FDS) {
         c->taking = true;
-        event_del(c->readable);
-        event_add(c->hangup, NULL);
+        conn_listen_less(c);
         client_socket_take(c->sock, conn_taken, c);
         return NULL;
     }
@@ -360,9 +370,7 @@ static void conn_rested(evutil_socket_t fd, short what, void *arg) {
     struct conn *c = arg;
     (void)fd, (void)what;
     c->resting = false;
-    if (!c->taking)
-        event_del(c->hangup);
-    conn_read_on(c);
+    conn_listen_again(c);
 }
 
 void conn_rest(struct conn *c, uint64_t ns) {
@@ -375,18 +383,29 @@ void conn_rest(struct conn *c, uint64_t ns) {
     if (!c->rested || event_add(c->rested, &span))
         return; /* no memory: it is not held up */
     c->resting = true;
-    event_del(c->readable);
-    event_add(c->hangup, NULL);
+    conn_listen_less(c);
 }
 
-/* While nothing is read that would tell of the end: the porter may look for long. */
+void conn_wait(struct conn *c, bool wait) {
+    assert(wait || c->waits);
+    c->waits += wait ? 1u : -1u;
+    if (c->gone)
+        return;
+    if (wait)
+        conn_listen_less(c);
+    else
+        conn_listen_again(c);
+}
+
+/* The porter may look for long. */
 static void conn_hung_up(evutil_socket_t fd, short what, void *arg) {
     (void)fd, (void)what;
     conn_lost(arg, "the client closed its socket");
 }
 
 static bool conn_may_read(const struct conn *c) {
-    return !c->gone && !c->broken && !c->taking && !c->resting && list_empty(&c->queue);
+    return !c->gone && !c->broken && !c->taking && !c->resting && !c->waits &&
+           list_empty(&c->queue);
 }
 
 /* As much as its user may in this pass of the loop (rota.h). While it waits for the next it does

@@ -63,6 +63,9 @@ void conn_send(struct conn *c, const void *data, size_t size, const int *fds, un
 bool conn_lags(const struct conn *c);
 /* Nothing more is read of the client for so long; what it sends waits in its socket. */
 void conn_rest(struct conn *c, uint64_t ns);
+/* Nothing more is read of the client until each wait(true) has had its wait(false): something of
+ * what it sent is still to be done with. */
+void conn_wait(struct conn *c, bool wait);
 /* Flushes what can be sent, closes, frees. Calls nothing back. */
 void conn_close(struct conn *c);
 

@@ -257,6 +257,26 @@ void ring_tell_crowded(struct ring *r, bool crowded) {
     ringword_publish(&r->daemon->crowded, crowded);
 }
 
+/* One that sleeps is woken once and no more, so that bytes do not pile up while it is stopped. If
+ * it was just about to sleep and does not see the question, the next one wakes it. */
+bool ring_ask_alive(struct ring *r) {
+    uint32_t tail = ringword_peek(&r->client->sq_tail), head = ringword_peek(&r->client->cq_head),
+             alive = ringword_peek(&r->client->alive);
+    bool moved = tail != r->look.sq_tail || head != r->look.cq_head || alive != r->look.alive;
+    r->look.sq_tail = tail;
+    r->look.cq_head = head;
+    r->look.alive = alive;
+    if (!alive)
+        return true;
+    if (moved)
+        r->look.woken = false;
+    r->look.ask = r->look.ask == UINT32_MAX - 1 ? 0 : r->look.ask + 1;
+    if (ringword_publish_and_ask(&r->daemon->ask, r->look.ask, &r->client->cq_wait) &&
+        !r->look.woken)
+        r->look.woken = ring_wake_client(r);
+    return moved;
+}
+
 /* Sets the wait word and looks again: a client that publishes after that look sees the wait word
  * and rings, and each of its writes is an event of its own, however many came before. */
 bool ring_arm(struct ring *r) {

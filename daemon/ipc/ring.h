@@ -44,6 +44,11 @@ struct ring {
     int wakeup;            /* our end of the socketpair: sends, and never receives */
     int doorbell; /* eventfd, watched edge-triggered: each write of the client is an event */
     void *owner;  /* the worker's */
+    struct {
+        uint32_t sq_tail, cq_head, alive; /* the client's words, when it was last looked at */
+        uint32_t ask;                     /* the last question's number */
+        bool woken;                       /* and has shown no sign of life since */
+    } look;
 };
 
 /* Creates and maps both memfds, empty: the client makes their pages, and seals the one that it
@@ -90,6 +95,11 @@ void ring_leave(struct ring *r, bool sends);
 
 /* Tells the client whether to spin. */
 void ring_tell_crowded(struct ring *r, bool crowded);
+
+/* Whether the client has shown a sign of life since it was last asked for one: has submitted, taken
+ * completions, or looked for some. Asks for the next. True of a client that does not answer, too:
+ * of that nothing can be told. */
+bool ring_ask_alive(struct ring *r);
 
 /* Before sleeping: sets our wait word and looks again. False: there is work, or the client broke
  * the ring; do not sleep. Sqes that wait for room in the cq are no work: when the client publishes

@@ -7,6 +7,7 @@
  */
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/channel/chan_accept.h"
+#include "daemon/peer/channel/chan_alive.h"
 #include "daemon/peer/channel/chan_connect.h"
 #include "daemon/peer/channel/chan_peer.h"
 #include "daemon/peer/connect/hello.h"
@@ -84,6 +85,7 @@ static peer_handler *const table[PEER_MSG_COUNT] = {
     [PEER_MSG_CHAN_BIND] = chan_take_bind,
     [PEER_MSG_CHAN_OPEN] = chan_take_open,
     [PEER_MSG_CHAN_END] = chan_take_end,
+    [PEER_MSG_CHAN_ALIVE] = chan_take_alive,
     [PEER_MSG_DELEGATE_REQ] = lend_take_delegate_req,
     [PEER_MSG_DELEGATE_REP] = part_take_delegate_rep,
     [PEER_MSG_REQUEST_REQ] = lend_take_request_req,

@@ -43,6 +43,9 @@ bool peers_are_reachable(const struct peers *ps);
 /* Whether uri names this very daemon. */
 bool peers_is_self(const struct peers *ps, const struct rdmad_uri *uri);
 
+/* Whether leases of the daemon at uri's address are away, so that it may be about to come back. */
+bool peers_await(struct peers *ps, const struct rdmad_uri *uri);
+
 /* Dials (or finds) the owner's daemon, asks for the lease, sets up the lane, makes the handle
  * usable. done after success or failure; on failure the handle is freed. */
 void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
@@ -118,6 +121,7 @@ struct peer_view {
     int64_t not_after;       /* of that; seconds since 1970 */
     const char *fabric;      /* "": not agreed on yet */
     const char *fabric_why;  /* why it is not the best of this daemon's; "": it is */
+    unsigned protocol;       /* in which version of it they talk; 0: not agreed on yet */
     uint64_t channels;       /* that need it */
     uint64_t attachments;    /* in: its attachments here; out: our handles there */
     uint64_t since_ns;

@@ -35,6 +35,7 @@ void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view
             .not_after = p->certificate.until,
             .fabric = p->stage == PEER_UP ? peer_fabric(p)->name : "",
             .fabric_why = p->fabric_why,
+            .protocol = p->version,
             .attachments = p->outgoing ? tables_of(p)->claims.used : tables_of(p)->grants.used,
             .channels = tables_of(p)->chans,
             .since_ns = p->since_ns,

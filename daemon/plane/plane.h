@@ -169,11 +169,16 @@ static inline struct plane_session_stats plane_session_stats_now(const struct pl
  * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
  * of the session, or of anything of it, waits for no resume. */
 void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, void *arg);
+/* Whether the session's program has shown a sign of life since the last call: has submitted to one
+ * of its rings, taken completions from one, or looked for some. done: RDMAD_OK, or RDMAD_E_AGAIN if
+ * it has not. Wakes a thread that waits at a ring, so that it can show the next one. */
+void plane_session_ask_alive(struct plane_session *s, plane_done *done, void *arg);
 /* The daemon stops, and the session, which is paused, goes on with the next. part: its channels
  * neither send nor take any more, and a way that comes later leads nowhere. done: nothing of them
  * is on the way at either end; it may never be, if a peer does not answer. leave: what is still on
- * the way ends, as unknown where nobody knows. From then on SENDs that have not left and RECVs end
- * without a word: they are the next daemon's. done: so it is, if plane_session_has_left says so. */
+ * the way ends, as unknown where nobody knows. From then on SENDs that have not left, RECVs and
+ * NOTIFIEDs end without a word: they are the next daemon's. done: so it is, if
+ * plane_session_has_left says so. */
 void plane_session_part(struct plane_session *s, plane_done *done, void *arg);
 void plane_session_leave(struct plane_session *s, plane_done *done, void *arg);
 bool plane_session_has_left(const struct plane_session *s); /* after leave's done */

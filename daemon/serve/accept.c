@@ -2,6 +2,7 @@
 /*
  * accept.c - from a connected socket to a session, and from the socket's end to the session's.
  */
+#include "common/versions.h"
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
 #include "daemon/base/log.h"
@@ -90,7 +91,7 @@ static void turn_away(struct conn *c, const struct error *why) {
         struct rdmad_msg_error body;
     } message = {
         .header = {.magic = RDMAD_WIRE_MAGIC,
-                   .version = RDMAD_ABI_VERSION,
+                   .version = rdmad_abi_versions.lowest,
                    .type = RDMAD_EV_SESSION_ENDED,
                    .length = sizeof(message),
                    .status = why->code},

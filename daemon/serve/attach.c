@@ -31,6 +31,8 @@ void attach_done(void *arg, const struct error *result) {
     struct handle *h = call->handle;
     struct error none;
     if (result && result->code) {
+        if (attach_waits(&call->again, result))
+            return;
         serve_fail(&call->rq, result);
     } else if (!h->rights && policy_check_attach(&s->policy, RDMAD_RIGHTS_ALL, &none)) {
         serve_fail(&call->rq, &none); /* the policy has left nothing of the lease's rights */
@@ -130,6 +132,7 @@ static void attach_begin(struct attach_call *call, const struct rdmad_uri *uri,
         rc = lease_find(st->leases, uri, &l, &err);
 
     if (!rc && (!l || handle_goes_by_link(st, l->terms.rights))) {
+        call->again.uri = *uri;
         peer_attach(st->peers, call->handle, uri, attach_timeout(st, timeout_ns), attach_done,
                     call);
         return;
@@ -138,6 +141,21 @@ static void attach_begin(struct attach_call *call, const struct rdmad_uri *uri,
         rc = handle_attach_local(call->handle, l, attach_done, call, &err);
     if (rc)
         attach_failed(call, &err);
+}
+
+/* It was waited for the other daemon. */
+static void attach_due(struct attach_again *again, const struct error *why) {
+    struct attach_call *call = container_of(again, struct attach_call, again);
+    const struct rdmad_uri uri = again->uri;
+    struct error err;
+    if (!why && handle_new(again->session, &call->handle, &err))
+        why = &err;
+    if (why) {
+        attach_done(call, why);
+        return;
+    }
+    note_uri(call->handle, &uri);
+    attach_begin(call, &uri, clock_left(state_now(again->session->state), again->until_ns));
 }
 
 void attach_by_number(const struct request *rq, const struct rdmad_lease_attach_req *req,
@@ -152,6 +170,10 @@ void attach_by_number(const struct request *rq, const struct rdmad_lease_attach_
     } else if (attach_parse_uri(req->uri, "lease", &uri, &err)) {
         serve_fail(rq, &err);
     } else if ((call = attach_call_make(rq, &uri, number))) {
+        call->again = (struct attach_again){.session = rq->session, .due = attach_due};
+        if (!number) /* the library asks for those with a number again itself */
+            call->again.until_ns = clock_after(state_now(rq->session->state),
+                                               attach_timeout(rq->session->state, req->timeout_ns));
         attach_begin(call, &uri, req->timeout_ns);
     }
 }

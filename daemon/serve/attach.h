@@ -7,12 +7,14 @@
 #define RDMAD_SERVE_ATTACH_H
 
 #include "common/uri.h"
+#include "daemon/serve/attach_again.h"
 #include "daemon/serve/reply.h"
 #include "daemon/state/handle.h"
 
 struct attach_call { /* holds the session */
     struct request rq;
     struct handle *handle; /* gone when the attach failed */
+    struct attach_again again;
 };
 
 /* A call with a handle for what uri names; NULL: the client has been told why not. */

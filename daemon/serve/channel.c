@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel.c - connect, accept, reject, count and close.
+ * channel.c - connect, accept, reject, count, keep alive and close.
  *
  * The happy path: parse the URI, make an end, let the way to the other end be made (on this daemon,
  * or by its peer), and answer when the channel is open. The session is held meanwhile; if it
@@ -13,6 +13,7 @@
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/serve/reach.h"
+#include "daemon/state/keepalive.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,4 +154,27 @@ void serve_channel_close(const struct request *rq, const void *body) {
     struct request *later = ch ? later_new(rq) : NULL;
     if (later)
         channel_close(ch, !req->abrupt, later_answer, later);
+}
+
+void serve_channel_keepalive(const struct request *rq, const void *body) {
+    const struct rdmad_channel_keepalive_req *req = body;
+    struct keepalive_terms terms = {.silent_ns = req->silent_ns, .ends = req->ends};
+    struct error err = {0};
+
+    if (req->reserved)
+        error_set(&err, RDMAD_E_RESERVED, "the reserved field of a keep-alive is not zero");
+    else if (req->ends > 1)
+        error_set(&err, RDMAD_E_INVAL, "ends is neither 0 nor 1");
+    else if (req->silent_ns && (req->silent_ns < RDMAD_CHANNEL_KEEPALIVE_MIN_NS ||
+                                req->silent_ns > RDMAD_CHANNEL_KEEPALIVE_MAX_NS))
+        error_set(&err, RDMAD_E_RANGE,
+                  "a keep-alive of %" PRIu64 " ms: it has at least %" PRIu64
+                  " ms and at most %" PRIu64 " ms, or 0 for none",
+                  req->silent_ns / NSEC_PER_MSEC, RDMAD_CHANNEL_KEEPALIVE_MIN_NS / NSEC_PER_MSEC,
+                  RDMAD_CHANNEL_KEEPALIVE_MAX_NS / NSEC_PER_MSEC);
+    struct channel *ch = err.code ? NULL : channel_open_find(rq, req->channel);
+    if (ch && keepalive_set(ch, &terms, &err) == 0)
+        serve_reply(rq, NULL, 0, NULL, 0);
+    else if (err.code)
+        serve_fail(rq, &err);
 }

@@ -21,7 +21,7 @@ serve_handler serve_lease_revoke, serve_lease_stat;        /* lease.c */
 serve_handler serve_lease_attach, serve_lease_release;     /* attach.c */
 serve_handler serve_pool_import, serve_pool_ready;         /* pool.c */
 serve_handler serve_resume_offer, serve_session_resume;    /* resume.c */
-serve_handler serve_attach_resume;                         /* resume.c */
+serve_handler serve_attach_resume, serve_part_resume;      /* resume.c */
 serve_handler serve_pool_resume;                           /* pool.c */
 serve_handler serve_lease_resume;                          /* lease.c */
 serve_handler serve_ring_ready;                            /* ring.c */
@@ -33,6 +33,7 @@ serve_handler serve_names_unwatch;                         /* names.c */
 serve_handler serve_service_listen, serve_service_close;   /* service.c */
 serve_handler serve_channel_connect, serve_channel_accept; /* channel.c */
 serve_handler serve_channel_reject, serve_channel_close;   /* channel.c */
+serve_handler serve_channel_keepalive;                     /* channel.c */
 serve_handler serve_channel_stat;                          /* channel.c */
 serve_handler serve_channel_proof, serve_channel_resume;   /* channel_resume.c */
 

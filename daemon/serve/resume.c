@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * resume.c - a session that outlives its daemon: what makes it one, and the handles that it brings
- * back. Pools and leases are brought back where others are made.
+ * back, and what others made of its leases. Pools and leases are brought back where others are
+ * made.
  */
 #include "daemon/base/audit.h"
 #include "daemon/serve/attach.h"
 #include "daemon/serve/handlers.h"
+#include "daemon/state/delegate.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/origin.h"
 #include <inttypes.h>
@@ -45,4 +47,21 @@ void serve_attach_resume(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
     else
         attach_by_number(rq, &req->attach, req->handle);
+}
+
+void serve_part_resume(const struct request *rq, const void *body) {
+    const struct rdmad_part_resume_req *req = body;
+    const struct session *s = rq->session;
+    struct lease *l;
+    struct error err;
+    if (origin_check_resumed(s, "what others made of its leases", &err) ||
+        lease_delegate_again(rq->session, &req->part, req->parent, &l, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
+    AUDIT(GRANTED, "part", audit_user(s->uid, s->pid), audit_object("lease", l->id),
+          ("session %" PRIu64 " brings back lease %" PRIu64 " of %" PRIu64
+           " bytes, rights 0x%" PRIx32 ", which was made of lease %" PRIu64,
+           s->id, l->id, l->terms.length, l->terms.rights, l->parent->id));
+    serve_reply(rq, NULL, 0, NULL, 0);
 }

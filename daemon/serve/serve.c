@@ -8,7 +8,7 @@
  * magic, there is no seq to answer to: such answers have seq 0 and type RDMAD_MSG_REPLY.
  */
 #include "daemon/serve/serve.h"
-#include "daemon/base/offload.h"
+#include "common/versions.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include <fcntl.h>
@@ -54,6 +54,9 @@ static const struct {
     [RDMAD_MSG_ATTACH_RESUME] = {serve_attach_resume, sizeof(struct rdmad_attach_resume_req)},
     [RDMAD_MSG_CHANNEL_PROOF] = {serve_channel_proof, sizeof(struct rdmad_channel_proof_req)},
     [RDMAD_MSG_CHANNEL_RESUME] = {serve_channel_resume, sizeof(struct rdmad_channel_resume_req)},
+    [RDMAD_MSG_CHANNEL_KEEPALIVE] = {serve_channel_keepalive,
+                                     sizeof(struct rdmad_channel_keepalive_req)},
+    [RDMAD_MSG_PART_RESUME] = {serve_part_resume, sizeof(struct rdmad_part_resume_req)},
     [RDMAD_MSG_CHANNEL_STAT] = {serve_channel_stat, sizeof(struct rdmad_channel_stat_req)},
 };
 
@@ -74,12 +77,29 @@ static int read_header(const void *data, size_t size, struct rdmad_msg_header *h
     return 0;
 }
 
+/* Until HELLO was good the client proposes a version with each message, and is answered under that,
+ * or under our highest if that is lower (wire.h). */
+static int agree_version(struct session *s, uint16_t asked, struct error *err) {
+    const struct rdmad_versions ours = rdmad_abi_versions;
+    char words[RDMAD_VERSIONS_TEXT];
+    if (s->greeted)
+        return asked == s->version
+                   ? 0
+                   : error_set(err, RDMAD_E_VERSION,
+                               "a message of version %u came in a session that has agreed on %u",
+                               asked, s->version);
+    s->version = asked < ours.highest ? asked : ours.highest;
+    if (rdmad_versions_have(ours, asked))
+        return 0;
+    return error_set(err, RDMAD_E_VERSION,
+                     "librdmad proposes version %u of the client protocol, this rdmad speaks %s; "
+                     "install a newer %s",
+                     asked, rdmad_versions_print(ours, words),
+                     asked < ours.lowest ? "librdmad, or an older rdmad"
+                                         : "rdmad, or an older librdmad");
+}
+
 static int check_header(const struct rdmad_msg_header *h, size_t size, struct error *err) {
-    if (h->version != RDMAD_ABI_VERSION)
-        return error_set(err, RDMAD_E_VERSION,
-                         "the message speaks version %u, this rdmad speaks %u; use a librdmad of "
-                         "the same version",
-                         h->version, RDMAD_ABI_VERSION);
     if (h->type == 0 || h->type >= RDMAD_MSG_COUNT || !table[h->type].handler)
         return error_set(err, RDMAD_E_TYPE, "message type %u is unknown", h->type);
     if (h->length != size)
@@ -152,8 +172,8 @@ static void take_message(struct session *s, const void *data, size_t size, int *
     struct error err;
     if (s->closing)
         return;
-    if (read_header(data, size, &h, &rq, &err) || check_header(&h, size, &err) ||
-        check_context(s, &h, fds, nfds, &err)) {
+    if (read_header(data, size, &h, &rq, &err) || agree_version(s, h.version, &err) ||
+        check_header(&h, size, &err) || check_context(s, &h, fds, nfds, &err)) {
         serve_fail(&rq, &err);
         return;
     }
@@ -168,18 +188,18 @@ static void take_message(struct session *s, const void *data, size_t size, int *
 }
 
 /* A descriptor that nobody took is memory of the client's, and may take long to be freed. */
-static void close_memory(const struct state *st, uid_t uid, int *fds, unsigned nfds) {
+static void close_memory(struct session *s, int *fds, unsigned nfds) {
     for (unsigned i = 0; i < nfds && i < RDMAD_MSG_MAX_FDS; i++) {
         if (fds[i] >= 0 && fcntl(fds[i], F_GET_SEALS) >= 0) {
-            offload_close(st->offload, uid, st->mailbox, fds[i]);
+            session_close_memory(s, fds[i]);
             fds[i] = -1;
         }
     }
 }
 
 void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds) {
-    const struct state *st = s->state;
-    uid_t uid = s->uid;
-    take_message(s, data, size, fds, nfds); /* the session may be gone with it */
-    close_memory(st, uid, fds, nfds);
+    session_hold(s); /* its end may be the answer */
+    take_message(s, data, size, fds, nfds);
+    close_memory(s, fds, nfds);
+    session_release(s);
 }

@@ -78,6 +78,8 @@ static void channel_free(struct channel *ch) {
     late_event_drop(&ch->late_end);
     if (ch->away)
         ch->away->drop(ch);
+    if (ch->keepalive)
+        ch->keepalive->drop(ch);
     channel_add_stats(&s->state->messages, ch);
     slots_remove(&s->channels, ch->handle);
     slots_remove(&s->state->channels, ch->number);
@@ -93,8 +95,9 @@ static void channel_free(struct channel *ch) {
 static int make(struct session *s, uint64_t handle, uint32_t kind, struct session_waiter opening,
                 struct channel **out, struct error *err) {
     struct state *st = s->state;
-    if (st->stopping || s->closing)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and opens no more channels");
+    if (state_leaves(st) || s->closing)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and opens no more channels",
+                         state_leaves_or_ends(st));
     struct channel *ch = calloc(1, sizeof(*ch));
     if (!ch)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel");

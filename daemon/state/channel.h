@@ -39,6 +39,12 @@ struct channel_ops { /* of who makes the way */
     void (*let_go)(struct channel *ch);
     /* The same, but it has only lost its way. */
     void (*rested)(struct channel *ch);
+    /* OPEN: asks the other end's daemon, elsewhere; the answer is keepalive_told (keepalive.h). */
+    void (*ask_alive)(struct channel *ch);
+};
+
+struct channel_keepalive {            /* of keepalive.c */
+    void (*drop)(struct channel *ch); /* it is freed next */
 };
 
 struct channel_away_ops {                /* of channel_away.c */
@@ -79,6 +85,8 @@ struct channel {
     uint64_t since_ns;
     struct plane_channel_stats stats;
     struct session_waiter opening, closing;
+    struct channel_keepalive *keepalive; /* keepalive.h; NULL: its client wants none */
+    bool given_up;                       /* it ends by that: for the other end, abruptly */
 
     /* channel_away.h */
     const struct channel_away_ops *away; /* NULL: its way was never gone */
@@ -130,6 +138,10 @@ void channel_ready(struct channel *ch);
 /* The data plane has let go of its way. True: it is ending, and settled with everybody if that was
  * all; it may be freed. */
 bool channel_rested(struct channel *ch);
+/* With what reason the other end ends, when this one does. */
+static inline int channel_reason_there(const struct channel *ch) {
+    return ch->given_up ? RDMAD_E_CANCELED : ch->reason;
+}
 /* It is over; harmless when it is already. The first reason counts. */
 void channel_end(struct channel *ch, int reason, const char *text);
 /* The same from the data plane. The client is told this reason even if the channel was ended here

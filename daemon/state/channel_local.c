@@ -53,7 +53,7 @@ static void way_cancel(struct channel *ch, const struct error *why) {
 static void way_let_go(struct channel *ch) {
     struct local_way *w = ch->record;
     struct channel *other = w->end[w->end[CONNECTOR] == ch ? ACCEPTOR : CONNECTOR];
-    int reason = ch->reason;
+    int reason = channel_reason_there(ch);
     char text[sizeof(ch->text)];
     memcpy(text, ch->text, sizeof(text));
     way_leave(w, ch);

@@ -9,6 +9,8 @@
  */
 #include "daemon/state/delegate.h"
 #include "daemon/base/clock.h"
+#include "daemon/state/origin.h"
+#include "daemon/state/part_told.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -57,8 +59,9 @@ static int check_room(const struct lease *l, const struct lease *root, struct er
     return 0;
 }
 
-int lease_delegate(struct lease *l, const struct lease_part *part, struct lease **out,
-                   struct error *err) {
+/* again NULL: it is a new one. */
+static int part_make(struct lease *l, const struct lease_part *part,
+                     const struct lease_again *again, struct lease **out, struct error *err) {
     uint32_t rights = part->rights ? part->rights : l->terms.rights & ~RDMAD_RIGHT_DELEGATE;
     uint64_t left = clock_left(state_now(l->state), l->deadline_ns);
     const struct lease *root = lease_root(l);
@@ -81,7 +84,8 @@ int lease_delegate(struct lease *l, const struct lease_part *part, struct lease 
         .max_attaches = part->max_attaches,
     };
     memcpy(terms.scope_peer, l->terms.scope_peer, sizeof(terms.scope_peer));
-    rc = lease_make(l->pool, &terms, NULL, out, err);
+    const struct lease_again cut = {.id = again ? again->id : 0, .left_ns = terms.ttl_ns};
+    rc = lease_make(l->pool, &terms, again ? &cut : NULL, out, err);
     if (rc)
         return rc;
     (*out)->parent = l;
@@ -89,5 +93,53 @@ int lease_delegate(struct lease *l, const struct lease_part *part, struct lease 
     list_append(&l->children, &(*out)->sibling);
     for (struct lease *above = l; above; above = above->parent)
         above->descendants++;
+    part_tell(*out);
     return 0;
+}
+
+int lease_delegate(struct lease *l, const struct lease_part *part, struct lease **out,
+                   struct error *err) {
+    return part_make(l, part, NULL, out, err);
+}
+
+/* ---- at a later life of the daemon --------------------------------------------------------- */
+
+/* The lease below which it comes back. Only one that is published can have got another number. */
+static struct lease *part_parent(const struct session *s, const struct rdmad_part *part,
+                                 uint64_t parent, struct error *err) {
+    struct lease *l = lease_by_id(s->state->leases, parent);
+    if (!l || l->owner != s)
+        error_set(err, RDMAD_E_NO_LEASE, "this session has granted no lease %" PRIu64, parent);
+    else if ((l->id != part->parent && !l->terms.name[0]) || l->pool->handle != part->pool)
+        error_set(err, RDMAD_E_NO_LEASE, "lease %" PRIu64 " is no part of lease %" PRIu64,
+                  part->lease, parent);
+    else
+        return l;
+    return NULL;
+}
+
+int lease_delegate_again(struct session *s, const struct rdmad_part *part, uint64_t parent,
+                         struct lease **out, struct error *err) {
+    uint8_t proof[RDMAD_RESUME_SECRET_BYTES];
+    const struct lease_again again = {.id = part->lease};
+    origin_part_proof(s, part, proof);
+    if (!origin_same_key(proof, part->proof, sizeof(proof)))
+        return error_set(err, RDMAD_E_NO_LEASE,
+                         "no lease %" PRIu64 " was made of this session's on such terms",
+                         part->lease);
+    struct lease *l = part_parent(s, part, parent, err);
+    if (!l)
+        return err->code;
+    uint64_t left = clock_left(state_now(s->state), part->deadline_ns);
+    if (!left)
+        return lease_ended_error(part->lease, RDMAD_E_LEASE_EXPIRED, 0, err);
+    if (part->offset < l->terms.offset)
+        return error_set(err, RDMAD_E_RANGE, "lease %" PRIu64 " begins before lease %" PRIu64,
+                         part->lease, l->id);
+    const struct lease_part same = {.offset = part->offset - l->terms.offset,
+                                    .length = part->length,
+                                    .ttl_ns = left,
+                                    .rights = part->rights,
+                                    .max_attaches = part->max_attaches};
+    return part_make(l, &same, &again, out, err);
 }

@@ -116,8 +116,9 @@ static int handle_number(struct session *s, struct handle *h, uint64_t wanted, s
 
 static int make(struct session *s, uint64_t wanted, struct handle **out, struct error *err) {
     struct state *st = s->state;
-    if (st->stopping || s->closing)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and attaches to no more leases");
+    if (state_leaves(st) || s->closing)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and attaches to no more leases",
+                         state_leaves_or_ends(st));
     struct handle *h = calloc(1, sizeof(*h));
     if (!h)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's handle");

@@ -16,6 +16,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/state/lease_terms.h"
+#include "daemon/state/part_told.h"
 #include "daemon/state/scope.h"
 #include <assert.h>
 #include <inttypes.h>
@@ -168,8 +169,9 @@ int lease_make(struct pool *pool, const struct lease_terms *terms, const struct 
     struct session *s = pool->session;
     struct state *st = s->state;
 
-    if (st->stopping || s->closing)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and grants no more leases");
+    if (state_leaves(st) || s->closing)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and grants no more leases",
+                         state_leaves_or_ends(st));
     struct lease *l = calloc(1, sizeof(*l));
     if (!l)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease");
@@ -254,9 +256,9 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
         return lease_ended_error(l->id, l->reason, 0, err);
     if (now >= l->deadline_ns) /* the timer is about to say so */
         return lease_ended_error(l->id, RDMAD_E_LEASE_EXPIRED, now - l->deadline_ns, err);
-    if (l->state->stopping)
-        return error_set(err, RDMAD_E_SHUTDOWN,
-                         "rdmad is stopping and lets nobody attach to lease %" PRIu64, l->id);
+    if (state_leaves(l->state))
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and lets nobody attach to lease %" PRIu64,
+                         state_leaves(l->state), l->id);
     if ((rc = check_scope(l, who, err)))
         return rc;
     if (l->terms.max_attaches && l->attached >= l->terms.max_attaches)
@@ -368,6 +370,7 @@ static void lease_set_deadline(struct lease *l, uint64_t deadline_ns) {
             continue;
         timer_set(&l->state->timers, &child->expiry, deadline_ns); /* it is set: needs no memory */
         lease_set_deadline(child, deadline_ns);
+        part_tell(child);
     }
     l->busy--;
 }
@@ -466,16 +469,6 @@ static void wait_or_cut(struct lease *l) {
         attachments_walk(l, attachment_cut_window);
 }
 
-/* Its client never heard of it, or hears of its end now. */
-static void part_with(struct lease *l) {
-    if (!l->parent && !l->requested) {
-        lease_tell_owner(l);
-        return;
-    }
-    quota_discharge(&l->charge);
-    free(l);
-}
-
 /* Nobody reaches the memory any more: say so, give everything back. */
 static void lease_ended(struct lease *l) {
     static const struct error ok;
@@ -502,7 +495,7 @@ static void lease_ended(struct lease *l) {
     list_remove(&l->sibling);
     for (struct lease *above = parent; above; above = above->parent)
         above->descendants--;
-    part_with(l);
+    lease_tell_owner(l);
 
     while ((node = list_pop(&waiters))) {
         struct lease_waiter *w = list_entry(node, struct lease_waiter, node);

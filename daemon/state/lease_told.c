@@ -9,6 +9,7 @@
  */
 #include "daemon/state/lease_told.h"
 #include "daemon/base/clock.h"
+#include "daemon/state/part_told.h"
 #include <inttypes.h>
 #include <rdmad/wire.h>
 #include <stdio.h>
@@ -60,11 +61,19 @@ static void lease_send_end(struct late_event *e) {
 }
 
 void lease_tell_owner(struct lease *l) {
-    late_event_init(&l->late_end, lease_send_end);
-    session_tell(l->owner, &l->late_end);
+    if (l->parent) {
+        part_tell_end(l);
+    } else if (l->requested) {
+        quota_discharge(&l->charge);
+        free(l);
+    } else {
+        late_event_init(&l->late_end, lease_send_end);
+        session_tell(l->owner, &l->late_end);
+    }
 }
 
 void leases_forget_untold(struct session *s) {
+    parts_forget_untold(s);
     list_for_each_safe (node, &s->late_events) {
         struct late_event *e = list_entry(node, struct late_event, node);
         if (e->send == lease_send_end)

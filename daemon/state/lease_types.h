@@ -70,7 +70,7 @@ struct lease {
     struct session *owner; /* held until ENDED */
     struct pool *pool;     /* referenced until ENDED */
     struct list owner_node;
-    struct late_event late_end; /* ENDED: takes the lease with it */
+    struct late_event late_end; /* ENDED: takes the lease with it. LIVE: of part_told.c */
     struct list by_id;          /* in the table */
     struct name name;           /* published only while LIVE and named */
     uint64_t id;
@@ -92,6 +92,7 @@ struct lease {
     struct lease *parent; /* of which it was made; NULL: it was granted */
     struct list sibling, children;
     unsigned depth, descendants; /* descendants: of one that was granted */
+    bool part_told;              /* it has a parent, and its owner's client knows of it */
     enum lease_grant_stage grant;
     unsigned pending; /* answers of the data plane under way */
     struct session_waiter when_taken;

@@ -21,6 +21,11 @@ struct lease_words {
     char tag[8];
     uint64_t life, session, lease;
 };
+struct part_words {
+    char tag[8];
+    uint64_t life, session, lease, parent, pool, offset, length, deadline_ns;
+    uint64_t rights, max_attaches;
+};
 
 static void origin_secret(const struct session *s, uint64_t life, uint64_t session,
                           uint8_t out[HASH_BYTES]) {
@@ -36,6 +41,23 @@ void origin_lease_key(const struct session *s, uint64_t lease, uint8_t out[RDMAD
     assert(origin_is_set(s));
     hash_keyed(s->state->resume_key, &words, sizeof(words), hash);
     memcpy(out, hash, RDMAD_KEY_BYTES);
+}
+
+void origin_part_proof(const struct session *s, const struct rdmad_part *part,
+                       uint8_t out[RDMAD_RESUME_SECRET_BYTES]) {
+    const struct part_words words = {.tag = "part",
+                                     .life = s->origin.life,
+                                     .session = s->origin.session,
+                                     .lease = part->lease,
+                                     .parent = part->parent,
+                                     .pool = part->pool,
+                                     .offset = part->offset,
+                                     .length = part->length,
+                                     .deadline_ns = part->deadline_ns,
+                                     .rights = part->rights,
+                                     .max_attaches = part->max_attaches};
+    assert(origin_is_set(s));
+    hash_keyed(s->state->resume_key, &words, sizeof(words), out);
 }
 
 bool origin_same_key(const uint8_t *a, const uint8_t *b, size_t bytes) {

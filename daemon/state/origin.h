@@ -44,6 +44,9 @@ void origin_memory_vanished(struct session *s);
 
 /* The secret of a lease of that number that the session grants. It has an origin. */
 void origin_lease_key(const struct session *s, uint64_t lease, uint8_t out[RDMAD_KEY_BYTES]);
+/* The proof that a lease was made of one of the session's, and on which terms. It has an origin. */
+void origin_part_proof(const struct session *s, const struct rdmad_part *part,
+                       uint8_t out[RDMAD_RESUME_SECRET_BYTES]);
 /* In constant time. */
 bool origin_same_key(const uint8_t *a, const uint8_t *b, size_t bytes);
 

@@ -49,11 +49,16 @@ int session_pause(struct session *s, const struct pause_order *order, plane_done
                          "uid %u, who administers this daemon, has paused session %" PRIu64
                          ": only who has admin \"act\" changes that",
                          (unsigned)p->uid, s->id);
+    if (!order->pause && s->state->draining)
+        return error_set(err, RDMAD_E_BUSY,
+                         "rdmad is drained: session %" PRIu64 " goes on with rdmactl drain --off",
+                         s->id);
     bool news = p->on || order->pause;
     if (news) {
         p->since_ns = order->pause && p->on ? p->since_ns : state_now(s->state);
         p->on = order->pause;
         p->by_admin = order->by_admin;
+        p->by_drain = order->by_drain;
         p->uid = order->uid;
         pause_say(p, order);
         LOG(NOTICE, ("session %" PRIu64 ": %s", s->id, p->why), FIELD_U64("SESSION", s->id),

@@ -19,6 +19,7 @@ struct session_pause {
     struct session *session;
     bool on;
     bool by_admin; /* who had the right to act on everybody's sessions */
+    bool by_drain; /* all are, and until that is over */
     uid_t uid;     /* who said so last */
     uint64_t since_ns;
     char why[RDMAD_TEXT_MAX + 1]; /* the sentence for the client */
@@ -28,12 +29,13 @@ struct session_pause {
 struct pause_order {
     bool pause; /* or resume */
     uid_t uid;
-    bool by_admin;
+    bool by_admin, by_drain;
     const char *why; /* NULL: nothing was said */
 };
 
 /* done: so it is. To pause a session that is paused says who and why anew; to resume one that is
- * not changes nothing. Returns 0, or RDMAD_E_PERM or RDMAD_E_NOMEM without a call of done. The
+ * not changes nothing. Returns 0, or RDMAD_E_PERM, RDMAD_E_BUSY (all are paused, drain.h)
+ * or RDMAD_E_NOMEM without a call of done. The
  * session must not be closing. */
 int session_pause(struct session *s, const struct pause_order *order, plane_done *done, void *arg,
                   struct error *err);

@@ -56,8 +56,9 @@ static struct scope scope_of(const struct service_terms *t, const struct session
 static int check_terms(const struct session *s, const struct service_terms *t, struct error *err) {
     struct state *st = s->state;
     struct scope scope = scope_of(t, s);
-    if (st->stopping)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and takes no more services");
+    if (state_leaves(st))
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and takes no more services",
+                         state_leaves(st));
     if (!rdmad_name_ok(t->name))
         return error_set(err, RDMAD_E_NAME,
                          "\"%s\" cannot name a service: a name is 1 to %u of A-Z a-z 0-9 . _ -, "
@@ -262,7 +263,7 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
     int rc;
 
     snprintf(what, sizeof(what), "service \"%s\"", sv->terms.name);
-    if (s->closing || s->state->stopping)
+    if (s->closing || state_leaves(s->state))
         return error_set(err, RDMAD_E_NO_SERVICE, "%s is closing", what);
     if ((rc = scope_check(&scope, what, who, err)) || (rc = service_make_room(sv, who, in, err)) ||
         (rc = quota_charge(&s->state->quota, &s->account, s->uid_account, QUOTA_CHANNELS, 1,

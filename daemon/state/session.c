@@ -3,6 +3,7 @@
  * session.c - a session is made, held, found and written to. Its end is session_end.c.
  */
 #include "daemon/state/session.h"
+#include "common/versions.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include <assert.h>
@@ -10,6 +11,7 @@
 #include <rdmad/wire.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The quota's limits are stricter and can be reloaded; these only bound the tables. */
 #define RINGS_MAX 4096u
@@ -56,8 +58,9 @@ void sessions_apply_policy(struct state *st) {
 
 static int session_admit(struct session *s, struct error *err) {
     struct state *st = s->state;
-    if (st->stopping)
-        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and takes no new sessions");
+    if (state_leaves(st))
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and takes no new sessions",
+                         state_leaves(st));
     policy_user(st->policy, &s->who, &s->policy);
     int rc = policy_check_connect(&s->policy, err);
     if (rc)
@@ -122,6 +125,7 @@ int session_new_of(struct state *st, const struct session_user *user, struct ses
     s->pid = user->pid;
     s->tenant = user->tenant;
     s->holds = 1;
+    s->version = rdmad_abi_versions.lowest; /* which whoever comes may understand */
     s->since_ns = state_now(st);
     s->account.uid = uid;
     list_init(&s->account.node);
@@ -178,7 +182,7 @@ static void send_message(struct session *s, uint16_t type, uint32_t seq, int sta
                          const void *body, size_t size, const int *fds, unsigned nfds) {
     unsigned char message[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
-                                 .version = RDMAD_ABI_VERSION,
+                                 .version = s->version,
                                  .type = type,
                                  .seq = seq,
                                  .length = (uint32_t)(sizeof(h) + size),
@@ -233,6 +237,39 @@ void session_post(const struct session *s, struct offload_job *job,
     *job = (struct offload_job){
         .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
     offload_post(s->state->offload, job);
+}
+
+struct memory_closing {
+    struct offload_job job;
+    struct session *session; /* held */
+    int fd;
+};
+
+static void memory_closing_run(struct offload_job *job) {
+    close(container_of(job, struct memory_closing, job)->fd);
+}
+
+static void memory_closing_done(struct offload_job *job) {
+    struct memory_closing *m = container_of(job, struct memory_closing, job);
+    struct session *s = m->session;
+    if (s->conn)
+        conn_wait(s->conn, false);
+    free(m);
+    session_release(s);
+}
+
+void session_close_memory(struct session *s, int fd) {
+    struct memory_closing *m = malloc(sizeof(*m));
+    if (!m) {
+        close(fd);
+        return;
+    }
+    m->session = s;
+    m->fd = fd;
+    session_hold(s);
+    if (s->conn)
+        conn_wait(s->conn, true);
+    session_post(s, &m->job, memory_closing_run, memory_closing_done);
 }
 
 bool session_is_open(const void *session) {

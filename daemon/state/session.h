@@ -40,6 +40,12 @@ struct session_origin {
     bool resumed;
 };
 
+/* Signs of life of its program (alive.h). */
+struct session_alive {
+    uint64_t looked_ns, seen_ns; /* looked_ns 0: nobody has asked yet */
+    bool looking;
+};
+
 struct session {
     struct state *state;
     struct list node; /* in state->sessions */
@@ -53,7 +59,8 @@ struct session {
     char name[RDMAD_NAME_MAX + 1];
     struct session_origin origin;
     bool greeted;
-    bool closing; /* atomic: the registration thread looks whether a pool is still wanted */
+    uint16_t version; /* of what is said to it; from HELLO on also of what it says */
+    bool closing;     /* atomic: the registration thread looks whether a pool is still wanted */
     unsigned holds;
     unsigned steps; /* closing: parts of step 3 that have not reported yet */
     uint64_t since_ns;
@@ -78,8 +85,10 @@ struct session {
     struct session_waiter others_gone, leases_gone, handles_gone, channels_gone;
     struct list handles_ended; /* whose end the client knows, the oldest first; still in handles */
     uint32_t nhandles_ended;
+    bool parts_void; /* its client has to be told anew which parts its leases have: part_told.c */
     struct list late_events;     /* of struct late_event (state/late_event.h) */
     struct session_pause *pause; /* NULL: it was never paused */
+    struct session_alive alive;
 
     struct quota_account account;
     struct quota_account *uid_account;
@@ -113,6 +122,9 @@ void session_discharge(struct session_charges *c);
 /* Gives a job to a registration thread. All jobs of a uid count as one owner's. */
 void session_post(const struct session *s, struct offload_job *job,
                   void (*run)(struct offload_job *), void (*done)(struct offload_job *));
+/* Memory of the client's that nobody took: closes fd on such a thread, for it may be the last
+ * reference. Until that is done nothing more of the session is read, so it has one waiting. */
+void session_close_memory(struct session *s, int fd);
 /* On any thread: whether the session still wants what is made for it. */
 bool session_is_open(const void *session);
 int session_fail_ending(struct error *err); /* RDMAD_E_SHUTDOWN */

@@ -77,9 +77,11 @@ struct state {
                   struct error *err);
     /* Has the program file checked, and if that is good lets the next life of the daemon follow
      * this one in the same process. checked is called in a later turn: the stop for it has begun,
-     * or why it has not; not called when this returns an error. NULL: there is none. */
-    int (*upgrade)(struct state *st, void (*checked)(void *arg, const struct error *result),
-                   void *arg, struct error *err);
+     * or why it has not; not called when this returns an error. program: another file; NULL: the
+     * one that there is. NULL: there is none. */
+    int (*upgrade)(struct state *st, const char *program,
+                   void (*checked)(void *arg, const struct error *result), void *arg,
+                   struct error *err);
     struct kept *kept; /* listening sockets of the life before; NULL: none */
     /* The life before, if this one has followed it in the same process. */
     struct state_upgraded {
@@ -88,7 +90,21 @@ struct state {
         uint64_t pause_ns;
     } upgraded;
     bool stopping; /* refuses new sessions, leases and attaches */
+    bool draining; /* the same, until drain_end (drain.h) */
+    unsigned drain_asked;
 };
+
+/* Why nothing new is taken; NULL: it is. */
+static inline const char *state_leaves(const struct state *st) {
+    if (st->stopping)
+        return "is stopping";
+    return st->draining ? "is drained (rdmactl drain)" : NULL;
+}
+/* The same for one of a session that is closing. */
+static inline const char *state_leaves_or_ends(const struct state *st) {
+    const char *why = state_leaves(st);
+    return why ? why : "ends the session";
+}
 
 /* What time it is for everything that decides by time on the control thread. */
 static inline uint64_t state_now(const struct state *st) {

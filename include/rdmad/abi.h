@@ -18,7 +18,11 @@
 #define RDMAD_STATIC_ASSERT _Static_assert
 #endif
 
-#define RDMAD_ABI_VERSION 2
+/* What is spoken on the client socket. A librdmad and a daemon use the highest version that both
+ * speak (wire.h); the oldest that this release speaks moves up only with a major release. */
+#define RDMAD_ABI_VERSION 3
+#define RDMAD_ABI_OLDEST 2
+#define RDMAD_ABI_PARTS 3 /* the first that knows RDMAD_EV_LEASE_PART */
 
 /*
  * Every call of librdmad, every reply of the daemon and every completion carries one of these.

@@ -136,13 +136,15 @@ struct rdmad_options {
  *
  * If the daemon dies, or is stopped, and is started again (at the same place, with its runtime
  * directory), the session goes on there by itself: RDMAD_EVENT_SESSION_RESUMED. Pools keep their
- * addresses and contents, leases that were granted their URIs and deadlines, leases that were
- * attached their handles, services their names. Reliable channels stay open, unless the other end
+ * addresses and contents, leases that were granted (and those that others made of them)
+ * their URIs and deadlines, leases that were
+ * attached their handles, services their names; watches of names begin anew
+ * (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open, unless the other end
  * does not come back, too; receives on them go on, with their time begun anew. Other ops that were
  * in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the completion's outcome;
  * none is done a second time. What is submitted and asked meanwhile waits. What does not go on:
- * channels of the other kinds (they close), watches of names, a service's budget, leases that were
- * requested or delegated, and sessions with pools of huge pages, which are lost. If no daemon comes
+ * channels of the other kinds (they close), a service's budget, leases that were
+ * requested, and sessions with pools of huge pages, which are lost. If no daemon comes
  * within call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library
  * has a thread for that, one in the process.
  * Errors: RDMAD_E_NO_DAEMON: nothing answers at that place, or its socket may not be opened by
@@ -205,7 +207,7 @@ struct rdmad_event {
     rdmad_lease *lease; /* still the caller's to rdmad_lease_free; NULL for session events */
     char text[RDMAD_TEXT_MAX + 1];
     rdmad_service *service; /* INCOMING, HANDED_OVER */
-    rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close */
+    rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close; _SILENT, _HEARD */
     void *memory;           /* HANDED_OVER: now the service's owner's, until rdmad_service_free */
     size_t length;
     uint64_t watch; /* NAME_* */
@@ -234,8 +236,12 @@ struct rdmad_event {
 #define RDMAD_EVENT_PAUSED 10u
 #define RDMAD_EVENT_RESUMED 11u
 /* The daemon had gone, and the session goes on with the one that came (rdmad_open says what goes
- * on). Watches of names are to be made again. */
+ * on). */
 #define RDMAD_EVENT_SESSION_RESUMED 12u
+/* By rdmad_channel_keepalive: the program at the channel's other end shows no sign of life, and
+ * does so again. text says for how long. */
+#define RDMAD_EVENT_CHANNEL_SILENT 13u
+#define RDMAD_EVENT_CHANNEL_HEARD 14u
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases
@@ -438,7 +444,8 @@ RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const 
                                size_t max, size_t *count);
 /* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. Who takes
  * them late gets what there is then: a name that went and came is told as there again, one that
- * came and went as gone or not at all; after very many, RDMAD_EVENT_NAMES_ANEW and what there is.
+ * came and went as gone or not at all; after very many, and when the session has gone on with
+ * another daemon, RDMAD_EVENT_NAMES_ANEW and what there is.
  * *watch is what rdmad_names_unwatch takes; it ends with the session.
  * Errors: as of rdmad_names_list. RDMAD_E_LIMIT: the session has as many watches as it may.
  * RDMAD_E_HANDLE, of unwatch: there is no such watch. */
@@ -558,6 +565,24 @@ struct rdmad_channel_audit {
 /* Asks the daemon what went through this end; until it is closed here.
  * Errors: RDMAD_E_CLOSED: the channel is closed. */
 RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
+
+/*
+ * To learn that the program at the other end is stopped or hangs though its daemon lives. (That a
+ * daemon, a machine or the way to it has gone is told without asking: RDMAD_EVENT_CHANNEL_CLOSED.)
+ * From now on that program is silent if it has shown no sign of life for ms milliseconds, and that
+ * is known a quarter of the time, or a second, later. ms: 500 to 3,600,000, or 0 for no keep-alive,
+ * as a channel begins. A program shows that it lives, on any of its session's rings, by submitting,
+ * by taking completions, and by looking or waiting for them: rdmad_ring_peek, _wait, _arm and
+ * _dispatch, and the calls that block on transfers and messages. So one that waits is not silent,
+ * and one that computes for longer than ms, or waits for nothing but events, is. Threads that wait
+ * at a ring are woken for it, some times in ms. Programs with an older librdmad or daemon are never
+ * silent. What was asked for before counts no more.
+ * Errors: RDMAD_E_INVAL: flags has something else than RDMAD_KEEPALIVE_ENDS. RDMAD_E_RANGE: ms is
+ * neither 0 nor from 500 to 3,600,000. RDMAD_E_CLOSED: the channel is closed. RDMAD_E_TYPE: the
+ * daemon is an older one and has no keep-alive. */
+#define RDMAD_KEEPALIVE_ENDS \
+    1u /* the channel ends with RDMAD_E_TIMEOUT; else RDMAD_EVENT_CHANNEL_SILENT */
+RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsigned flags);
 
 /* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
  * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the

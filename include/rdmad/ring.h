@@ -25,6 +25,9 @@
  * never reads it, so each write is heard; a client that writes much more often than it publishes
  * is looked at every now and then instead. The socket takes nothing: the daemon's end is shut for
  * reading, and what a client sends there, bytes or descriptors, fails with EPIPE.
+ *
+ * Signs of life, for the keep-alive of channels: the daemon counts `ask` on, and wakes the client;
+ * who looks for completions and finds none answers by storing ask + 1 in `alive`.
  */
 #ifndef RDMAD_RING_H
 #define RDMAD_RING_H
@@ -45,7 +48,8 @@ struct rdmad_ring_client {
     uint32_t cq_head; /* cqes taken */
     uint32_t pad1[15];
     uint32_t cq_wait; /* 1: the client sleeps, or is about to */
-    uint32_t pad2[15];
+    uint32_t alive;   /* ask + 1, as last seen; 0: a client that does not answer */
+    uint32_t pad2[14];
     uint32_t pad3[16];
 };
 RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ring_client) == RDMAD_RING_ENTRIES_OFFSET, "layout");
@@ -56,7 +60,8 @@ struct rdmad_ring_daemon {
     uint32_t pad0[14];
     uint32_t cq_tail; /* cqes published */
     uint32_t crowded; /* 1: other programs want the CPUs, to sleep is better than to spin */
-    uint32_t pad1[14];
+    uint32_t ask;     /* whether the client is alive: counts on, and is never UINT32_MAX */
+    uint32_t pad1[13];
     uint32_t sq_wait; /* 1: the daemon sleeps, or is about to */
     uint32_t pad2[15];
     uint32_t pad3[16];

@@ -4,7 +4,11 @@
  *
  * One packet is one message: a header and the body of its type, of exactly the size below, in host
  * byte order (both ends share a kernel). A request has a client-chosen seq that its reply repeats;
- * events have seq 0. The first request must be HELLO. A reply has the request's type with
+ * events have seq 0. The first request must be HELLO. Its version is the highest that the client
+ * speaks; if the daemon speaks it, too, both stay with it. Else the refusal (RDMAD_E_VERSION) comes
+ * under the highest version that the daemon speaks, if that is lower, and the client may say HELLO
+ * again under that; if the daemon speaks higher ones alone, under the client's own. HELLO,
+ * refusals and SESSION_ENDED are the same in all versions. A reply has the request's type with
  * RDMAD_MSG_REPLY set; when status is not 0 its body is struct rdmad_msg_error instead of the
  * type's own. File descriptors travel only where a body says so. A message that is malformed
  * (length, version, reserved bits, descriptors) is answered with an error and changes nothing.
@@ -58,6 +62,8 @@ enum rdmad_msg_type {
     RDMAD_MSG_ATTACH_RESUME = 34,
     RDMAD_MSG_CHANNEL_PROOF = 35,
     RDMAD_MSG_CHANNEL_RESUME = 36,
+    RDMAD_MSG_CHANNEL_KEEPALIVE = 37,
+    RDMAD_MSG_PART_RESUME = 38,
     RDMAD_MSG_COUNT
 };
 
@@ -72,11 +78,13 @@ enum rdmad_event_type {
     RDMAD_EV_NAME = RDMAD_MSG_EVENT | 7,             /* struct rdmad_ev_name */
     RDMAD_EV_INCOMING_GONE = RDMAD_MSG_EVENT | 8,  /* struct rdmad_channel_reject_req: taken back */
     RDMAD_EV_SESSION_PAUSED = RDMAD_MSG_EVENT | 9, /* struct rdmad_ev_session_paused */
+    RDMAD_EV_CHANNEL_SILENT = RDMAD_MSG_EVENT | 10, /* struct rdmad_ev_channel_silent */
+    RDMAD_EV_LEASE_PART = RDMAD_MSG_EVENT | 11,     /* struct rdmad_part */
 };
 
 struct rdmad_msg_header {
     uint32_t magic;
-    uint16_t version; /* RDMAD_ABI_VERSION */
+    uint16_t version; /* as agreed on by HELLO */
     uint16_t type;
     uint32_t length; /* of the whole message, header included */
     uint32_t seq;
@@ -298,6 +306,23 @@ struct rdmad_ev_channel_closed {
     uint32_t reserved;
     char text[RDMAD_TEXT_MAX + 1];
 };
+/* From now on the program at the other end is asked for signs of life (ring.h); instead of what was
+ * asked for before. */
+#define RDMAD_CHANNEL_KEEPALIVE_MIN_NS UINT64_C(500000000)
+#define RDMAD_CHANNEL_KEEPALIVE_MAX_NS UINT64_C(3600000000000)
+struct rdmad_channel_keepalive_req {
+    uint64_t channel;
+    uint64_t silent_ns; /* 0: no more */
+    uint32_t ends;      /* 1: the channel ends with RDMAD_E_TIMEOUT; 0: CHANNEL_SILENT is sent */
+    uint32_t reserved;
+};
+/* The program at the other end has been silent for so long, or (silent 0) is so no more. */
+struct rdmad_ev_channel_silent {
+    uint64_t channel;
+    uint64_t silent_ns;
+    uint32_t silent;
+    uint32_t reserved;
+};
 
 /* ---- leases of leases, and by request --- */
 
@@ -388,6 +413,24 @@ struct rdmad_lease_resume_req {
 struct rdmad_attach_resume_req {
     uint64_t handle;
     struct rdmad_lease_attach_req attach;
+};
+
+/* A lease that others made of one that the session granted (LEASE_DELEGATE), or of another such:
+ * what a later life of the daemon has to be shown so that it is there again. An event tells it to
+ * sessions that can be resumed, when it is made and when its terms change. parent 0: it has ended.
+ * lease 0: all that was told before is void; what there is follows. */
+struct rdmad_part {
+    uint64_t lease, parent;        /* numbers: its own, and that of the lease of which it is one */
+    uint64_t pool, offset, length; /* offset: into the pool */
+    uint64_t deadline_ns;          /* the daemon's to read, like the proof */
+    uint32_t rights, max_attaches;
+    uint8_t proof[RDMAD_RESUME_SECRET_BYTES]; /* of all that is above */
+};
+/* It has its number and its URI again. Nothing of its terms can be another; it ends with the lease
+ * of which it is one, and by the time that it had. */
+struct rdmad_part_resume_req {
+    struct rdmad_part part; /* as it was told */
+    uint64_t parent; /* the number that this has now: another one, if it is published by name */
 };
 
 #define RDMAD_CHANNEL_KEY_BYTES 16u

@@ -7,6 +7,13 @@
         print "CONSTANT(" name ")"
 }
 /^ +X\(RDMAD_[A-Z0-9_]+,/ { sub(/^ +X\(/, ""); sub(/,.*/, ""); print "CONSTANT(" $0 ")" }
+/^enum rdmad_.*\};$/ { # in one line
+    sub(/^[^{]*\{ */, "")
+    count = split($0, items, /,? +/)
+    for (i = 1; i <= count; i++)
+        if (items[i] ~ /^RDMAD_/)
+            print "CONSTANT(" items[i] ")"
+}
 /^enum rdmad_/ { in_enum = 1 }
 /^}/ { in_enum = 0 }
 in_enum && /^    RDMAD_[A-Z0-9_]+( = |,|$)/ { sub(/^ +/, ""); sub(/[ ,].*/, ""); print "CONSTANT(" $0 ")" }

@@ -21,9 +21,11 @@ struct rdmad_blocking;
 struct rdmad_call;
 struct rdmad_copies;
 struct rdmad_holds;
+struct rdmad_kept_part;
 struct rdmad_pause;
 struct rdmad_resume;
 struct rdmad_event_source;
+struct rdmad_watch;
 struct rdmad_msg_header;
 
 /*
@@ -57,6 +59,8 @@ struct rdmad_session {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
     bool receiving;         /* some thread sleeps on the socket on behalf of all */
+    uint16_t version;       /* of the client protocol: as proposed, and agreed on once greeted */
+    bool greeted;
     uint32_t seq;
     uint32_t heard;           /* packets that came */
     uint64_t call_timeout_ns; /* how long the daemon may be silent; UINT64_MAX: for ever */
@@ -74,9 +78,11 @@ struct rdmad_session {
     bool lost_told;
     char lost_text[RDMAD_TEXT_MAX + 1];
 
-    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
+    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS];     /* by owner's number or lessee's handle */
+    struct rdmad_kept_part *parts[RDMAD_LEASE_BUCKETS]; /* of leases that it granted */
     struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
     struct rdmad_service *services;
+    struct rdmad_watch *watches;
     struct rdmad_event_source *first_source, **last_source;
     int epoll, event_fd; /* rdmad_session_fd; -1 until it is asked for */
     bool event_fd_set;   /* it is readable */

@@ -31,6 +31,12 @@ struct rdmad_channel {
     int closed; /* 0: open; else why not */
     bool left;  /* closed, and no daemon knows it */
 
+    /* keepalive.c */
+    uint64_t keepalive_ns; /* 0: none was asked for */
+    bool keepalive_ends, silent;
+    uint64_t silent_ns;
+    struct rdmad_event_source heard; /* CHANNEL_SILENT, CHANNEL_HEARD */
+
     /* for the next daemon */
     bool resumable; /* there is a key */
     bool accepted;
@@ -75,5 +81,8 @@ void rdmad_channels_dispose(struct rdmad_session *s);
 
 /* What an event brings, with the lock. */
 void rdmad_channel_on_closed(struct rdmad_session *s, const void *body);
+void rdmad_channel_on_silent(struct rdmad_session *s, const void *body);
+/* keepalive.c: at the daemon that has taken it over. */
+void rdmad_channel_keepalive_again(struct rdmad_session *s, uint64_t handle);
 
 #endif

@@ -116,6 +116,8 @@ static bool channel_ask(struct rdmad_session *s, const struct rdmad_channel_resu
     if (there && rc)
         channel_refused(s, request->channel, rc);
     pthread_mutex_unlock(&s->lock);
+    if (there && !rc)
+        rdmad_channel_keepalive_again(s, request->channel);
     return there;
 }
 

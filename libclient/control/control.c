@@ -118,12 +118,14 @@ bool rdmad_check_gone(struct rdmad_session *s) {
 }
 
 /* NULL, or what is wrong with the packet. */
-static const char *packet_check(const struct control_packet *p, size_t size) {
+static const char *packet_check(const struct rdmad_session *s, const struct control_packet *p,
+                                size_t size) {
     const struct rdmad_msg_header *h = &p->header;
     if (size < sizeof(*h) || h->magic != RDMAD_WIRE_MAGIC || h->length != size)
         return "rdmad sent a packet that is no message of ours; the session is closed";
-    if (h->version != RDMAD_ABI_VERSION)
-        return "rdmad speaks another protocol version than this librdmad; install matching ones";
+    /* What refuses us before we have agreed is the same in all versions (wire.h). */
+    if (h->version != s->version && (s->greeted || !h->status))
+        return "rdmad sent a message of another version than was agreed on; the session is closed";
     if (h->reserved || h->status > 0)
         return "rdmad sent a message with reserved bits set; the session is closed";
     return NULL;
@@ -153,6 +155,7 @@ static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c,
             c->accept(s, c);
     }
     c->status = p->header.status;
+    c->version = p->header.version;
     c->done = true;
     pthread_cond_broadcast(&s->changed);
     return NULL;
@@ -190,7 +193,7 @@ void rdmad_control_receive(struct rdmad_session *s) {
         if (rc)
             why = "reading from rdmad failed; the session is closed";
         else
-            why = packet_check(&p, size);
+            why = packet_check(s, &p, size);
         if (!why) {
             p.body_size = size - sizeof(p.header);
             why = packet_dispatch(s, &p);
@@ -248,7 +251,7 @@ static bool call_done(struct rdmad_session *s, void *arg) {
 static size_t packet_make(struct rdmad_session *s, char packet[RDMAD_MSG_MAX], uint16_t type,
                           const void *request, size_t size) {
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
-                                 .version = RDMAD_ABI_VERSION,
+                                 .version = s->version,
                                  .type = type,
                                  .length = (uint32_t)(sizeof(h) + size)};
     assert(h.length <= RDMAD_MSG_MAX);

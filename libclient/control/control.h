@@ -37,6 +37,7 @@ struct rdmad_call {
     /* control.c's own */
     struct rdmad_call *next;
     uint32_t seq;
+    uint16_t version; /* of the answer */
     bool done;
     bool cut; /* its daemon has gone, and the session is AWAY */
     int status;

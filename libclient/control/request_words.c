@@ -33,6 +33,7 @@ static const char *const words[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_NAMES_WATCH] = "watch names",
     [RDMAD_MSG_NAMES_UNWATCH] = "end a watch of names",
     [RDMAD_MSG_LEASE_KEEP] = "keep a lease alive",
+    [RDMAD_MSG_CHANNEL_KEEPALIVE] = "watch a channel's other end",
     [RDMAD_MSG_CHANNEL_STAT] = "tell of a channel",
     [RDMAD_MSG_POOL_READY] = "take a pool into use",
     [RDMAD_MSG_RING_READY] = "take a ring into use",
@@ -42,6 +43,7 @@ static const char *const words[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RESUME] = "take a lease back",
     [RDMAD_MSG_ATTACH_RESUME] = "attach to a lease again",
     [RDMAD_MSG_CHANNEL_PROOF] = "prove a channel",
+    [RDMAD_MSG_PART_RESUME] = "take back what was made of a lease",
     [RDMAD_MSG_CHANNEL_RESUME] = "take a channel back",
 };
 

@@ -16,6 +16,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/lease/lease.h"
+#include "libclient/lease/part.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +105,10 @@ static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
 
 /* With the lock. */
 static void grant_accept(struct rdmad_lease *lease, const struct rdmad_lease_grant_rep *reply) {
-    if (lease->id != reply->lease)
+    if (lease->id != reply->lease) {
+        rdmad_parts_renumber(lease->session, lease->id, reply->lease);
         rdmad_lease_renumber(lease, reply->lease);
+    }
     if (strncmp(lease->uri, reply->uri, RDMAD_URI_MAX) != 0) /* the program may be reading it */
         snprintf(lease->uri, sizeof(lease->uri), "%.*s", (int)RDMAD_URI_MAX, reply->uri);
 }

@@ -8,6 +8,7 @@
  */
 #include "libclient/ring/create.h"
 #include "common/memfd.h"
+#include "common/ringword.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
@@ -125,6 +126,7 @@ static int ring_populate(struct rdmad_session *s, const struct rdmad_ring_parts 
     if (rdmad_memfd_freeze(client_fd))
         return rdmad_fail_errno(s, RDMAD_E_PERM, "a ring of %u entries cannot be sealed",
                                 parts->sq_entries);
+    ringword_publish(&parts->client->alive, 1); /* it answers: rdmad_ring_show_alive */
     return rdmad_ring_tell_ready(s, parts->handle);
 }
 

@@ -19,8 +19,8 @@ static struct rdmad_slot *slot_of_token(struct rdmad_ring *r, uint64_t token) {
     return index < r->entries && rdmad_slot_token(r, index) == token ? &r->slot[index] : NULL;
 }
 
-static bool is_message(const struct rdmad_slot *slot) {
-    return slot->opcode == RDMAD_OP_SEND || slot->opcode == RDMAD_OP_RECV;
+static bool is_of_a_kept_kind(const struct rdmad_slot *slot) {
+    return rdmad_opcode_may_be_kept(slot->opcode);
 }
 
 /* With the session's lock. unsent: SENDs have not been sent. What is linked to one may have ended
@@ -28,13 +28,14 @@ static bool is_message(const struct rdmad_slot *slot) {
 static bool op_may_be_kept(const struct rdmad_ring *r, uint32_t index, bool unsent) {
     struct rdmad_session *s = r->session;
     const struct rdmad_slot *slot = &r->slot[index];
-    if (slot->state != RDMAD_SLOT_PUBLISHED || !is_message(slot) || !slot_is_alone(slot))
+    if (slot->state != RDMAD_SLOT_PUBLISHED || !is_of_a_kept_kind(slot) || !slot_is_alone(slot))
         return false;
     if (slot->canceled)
         return false;
     if (slot->opcode == RDMAD_OP_SEND && (!unsent || r->message[index].flags & RDMAD_SQE_LINK))
         return false;
-    return s->channel_outlives(s, slot->object);
+    /* A lease that does not come back is the next daemon's to tell. */
+    return slot->opcode == RDMAD_OP_NOTIFIED || s->channel_outlives(s, slot->object);
 }
 
 static bool cancel_may_be_kept(struct rdmad_ring *r, const struct rdmad_slot *slot) {
@@ -42,7 +43,7 @@ static bool cancel_may_be_kept(struct rdmad_ring *r, const struct rdmad_slot *sl
         !slot_is_alone(slot))
         return false;
     const struct rdmad_slot *target = slot_of_token(r, slot->object);
-    return target && target->state == RDMAD_SLOT_KEPT && is_message(target);
+    return target && target->state == RDMAD_SLOT_KEPT && is_of_a_kept_kind(target);
 }
 
 static void slot_keep(struct rdmad_ring *r, struct rdmad_slot *slot) {

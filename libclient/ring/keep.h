@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keep.h - receives, and sends that were not sent, that go on at the next daemon.
+ * keep.h - receives, waits for notices, and sends that were not sent, that go on at the next
+ * daemon.
  *
  * A receive has no effect but the message that completes it, and a message that has not done so is
  * sent again by its sender's daemon, or ends there. So a receive that a daemon had begun can be
  * begun anew by the next one, if its channel goes on there. Its buffer may be partly written, and
- * counts as that until a message has come.
+ * counts as that until a message has come. A wait for a notice has none but the notice.
  *
  * A send that a daemon had taken may have been received. Only one that stops in good order can say
  * that those without a completion have not been sent (sq_left).
@@ -23,6 +24,10 @@
 
 #include "libclient/ring/ring.h"
 
+/* Whether the entry of such an op has to be remembered. */
+static inline bool rdmad_opcode_may_be_kept(uint8_t opcode) {
+    return opcode == RDMAD_OP_RECV || opcode == RDMAD_OP_SEND || opcode == RDMAD_OP_NOTIFIED;
+}
 /* The daemon is gone: marks the slots whose ops the next one has to begin. */
 void rdmad_ring_keep(struct rdmad_ring *ring);
 /* A CANCEL of the op with that token is done. */

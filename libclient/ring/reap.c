@@ -347,6 +347,7 @@ static bool cq_has(struct rdmad_ring *r) {
  * is gone must be noticed. True: something may have come meanwhile. */
 static bool cq_look_closer(struct rdmad_ring *r) {
     bool rung = r->wakeup_state != RDMAD_WAKEUP_EMPTY, gone;
+    rdmad_ring_show_alive(r);
     if (rung && r->state == RDMAD_RING_LIVE && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     gone = rdmad_ring_is_stale(r) || check_gone_sometimes(r);
@@ -435,6 +436,7 @@ int rdmad_ring_arm(rdmad_ring *r) {
     /* Drain, arm, look again: a byte that comes after the drain is for something that the last look
      * has not seen. */
     rdmad_ring_drain(r);
+    rdmad_ring_show_alive(r); /* the byte may have been for that */
     r->wakeup_state = RDMAD_WAKEUP_ARMED;
     if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
         return 0;

@@ -19,6 +19,15 @@ static inline void rdmad_ring_publish_head(struct rdmad_ring *r) {
     r->cq_head_published = r->cq_head;
 }
 
+/* Nothing has come: whoever looks shows the daemon that the program lives. */
+static inline void rdmad_ring_show_alive(struct rdmad_ring *r) {
+    uint32_t ask = ringword_peek(&r->daemon->ask);
+    if (ask == r->answered)
+        return;
+    r->answered = ask;
+    ringword_publish(&r->client->alive, ask + 1);
+}
+
 /* Takes what wakeups have come. False: the daemon has closed its end. */
 bool rdmad_ring_drain(struct rdmad_ring *ring);
 /* The daemon has closed its end: the session ends. */

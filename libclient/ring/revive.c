@@ -47,6 +47,7 @@ static int revive_entries(struct rdmad_ring *r, uint32_t first) {
         return rdmad_fail(r->session, RDMAD_E_NOMEM, "out of memory for the receives of ring %llu",
                           (unsigned long long)r->handle);
     ringword_publish(&r->client->sq_tail, first - r->kept);
+    ringword_publish(&r->client->alive, 1);
     return 0;
 }
 
@@ -97,7 +98,7 @@ static int revive_create(struct rdmad_ring *r, uint32_t first, uint64_t *number)
 /* Nothing of the old daemon's is in it any more. */
 static void revive_fields(struct rdmad_ring *r, uint64_t number, uint32_t resumes) {
     r->handle = number;
-    r->cq_head = r->cq_tail = r->cq_head_published = 0;
+    r->cq_head = r->cq_tail = r->cq_head_published = r->answered = 0;
     r->expected = 0;
     for (uint32_t i = 0; i < r->entries; i++) {
         struct rdmad_slot *slot = &r->slot[i];

@@ -143,8 +143,8 @@ struct rdmad_ring {
     struct rdmad_holds holds;
     uint32_t *free_slot;       /* a stack of indices */
     uint32_t *slot_of;         /* of each reserved sq entry */
-    struct rdmad_sqe *message; /* of each slot with a SEND or a RECV its entry; NULL: the session
-                               cannot be resumed */
+    struct rdmad_sqe *message; /* of each slot with an op of a kept kind its entry; NULL: the
+                               session cannot be resumed */
     uint32_t free_slots;
 
     uint32_t sq_mark; /* rdmad_rings_taken's; under the session's lock */
@@ -175,6 +175,7 @@ struct rdmad_ring {
     bool holding;                        /* current is out, not seen yet */
     enum rdmad_wakeup_state wakeup_state;
     enum rdmad_ring_state state;
+    uint32_t answered; /* the daemon's ask, when it was last seen */
     uint32_t empty_looks;
     uint64_t next_check_ns;
     uint32_t current_slot;

@@ -14,6 +14,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
+#include "libclient/ring/keep.h"
 #include "libclient/ring/reap.h"
 #include "libclient/ring/slots.h"
 #include <assert.h>
@@ -126,7 +127,7 @@ static void entry_commit(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_stat
     slot->state = (uint8_t)state;
     slot->generation++;
     sqe->user_data = rdmad_slot_token(r, index);
-    if ((sqe->opcode == RDMAD_OP_RECV || sqe->opcode == RDMAD_OP_SEND) && r->message)
+    if (rdmad_opcode_may_be_kept(sqe->opcode) && r->message)
         r->message[index] = *sqe;
     batch_commit(r, index, sqe->flags & RDMAD_SQE_MORE);
 }

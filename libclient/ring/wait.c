@@ -109,6 +109,7 @@ bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
         if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r) ||
             rdmad_poll_timeout(deadline_ns) == 0)
             return false;
+        rdmad_ring_show_alive(r);
         wait_sleep(r, deadline_ns);
     }
     return true;

@@ -15,9 +15,10 @@
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include "libclient/lease/lease.h"
+#include "libclient/lease/part.h"
 #include "libclient/ring/create.h"
-#include "libclient/session/names.h"
 #include "libclient/session/pause.h"
+#include "libclient/session/watch.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -37,8 +38,10 @@ static const struct {
      rdmad_service_on_incoming},
     {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_on_gone},
     {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_on_closed},
-    {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_names_on_event},
+    {RDMAD_EV_CHANNEL_SILENT, sizeof(struct rdmad_ev_channel_silent), rdmad_channel_on_silent},
+    {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_watch_on_event},
     {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_on_handed_over},
+    {RDMAD_EV_LEASE_PART, sizeof(struct rdmad_part), rdmad_part_on_event},
     {RDMAD_EV_SESSION_PAUSED, sizeof(struct rdmad_ev_session_paused), rdmad_pause_on_event},
 };
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.h - events of watches.
+ * names.h - what is published, here or on another daemon.
  */
 #ifndef RDMAD_LIBCLIENT_NAMES_H
 #define RDMAD_LIBCLIENT_NAMES_H
 
-struct rdmad_session;
+#include <rdmad/rdmad.h>
+#include <rdmad/wire.h>
 
-/* What an event brings, with the lock. */
-void rdmad_names_on_event(struct rdmad_session *s, const void *body);
-/* Frees those that were not taken. */
-void rdmad_names_dispose(struct rdmad_session *s);
+/* As the program sees it. */
+void rdmad_name_from(const struct rdmad_name_entry *from, struct rdmad_name *to);
+
+/* Whose names, and which of them, into a request. */
+int rdmad_names_scope(struct rdmad_session *s, const char *where, const char *prefix,
+                      char to_where[RDMAD_URI_MAX + 1], char to_prefix[RDMAD_NAME_MAX + 1]);
 
 #endif

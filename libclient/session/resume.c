@@ -5,12 +5,13 @@
  * The happy path: it sleeps until a socket ends. The session is AWAY with that (control.c). It
  * connects, at first at once and then less and less often; the new socket takes the number of the
  * old one, and the session is RESUMING, in which only this thread asks and reads. It says HELLO,
- * shows the proof, hands pools, leases, services and channels back, attaches again, and opens the
- * session to the program's threads, which have waited in their calls.
+ * shows the proof, hands pools, leases, services and channels back, watches and attaches again, and
+ * opens the session to the program's threads, which have waited in their calls.
  *
- * Leases that the session is lessee of may be of programs that are resumed later than this one. So
- * those are tried for a moment before the session is opened, and in the background after that.
- * While one session waits for them the thread looks after the others.
+ * Leases that the session is lessee of may be of programs that are resumed later than this one, and
+ * watches of daemons that are not back yet. So those are tried for a moment before the session is
+ * opened, and in the background after that. While one session waits for them the thread looks after
+ * the others.
  *
  * One session is worked on at a time. What it may wait for is bounded: a connect by its timeout,
  * each request by the session's patience with a daemon, and all of it by the end of that.
@@ -24,7 +25,10 @@
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
 #include "libclient/lease/lease.h"
+#include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
+#include "libclient/session/hello.h"
+#include "libclient/session/watch.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,9 +43,9 @@
 #define FIRST_PAUSE_NS UINT64_C(5000000)
 #define LONGEST_PAUSE_NS UINT64_C(250000000)
 #define CONNECT_TIMEOUT_S 2 /* behind a full backlog */
-#define ATTACH_EVERY_NS UINT64_C(20000000)
-#define ATTACH_BEFORE_NS UINT64_C(500000000)     /* until the session is opened without them */
-#define ATTACH_PATIENCE_NS UINT64_C(10000000000) /* and given up */
+#define REST_EVERY_NS UINT64_C(20000000)
+#define REST_BEFORE_NS UINT64_C(500000000)     /* until the session is opened without them */
+#define REST_PATIENCE_NS UINT64_C(10000000000) /* and given up */
 
 struct rdmad_resume {
     struct rdmad_session *session;
@@ -57,7 +61,7 @@ struct rdmad_resume {
     unsigned place; /* in the array of poll */
     uint64_t away_since_ns, next_ns, pause_ns;
     uint64_t handed_back_ns;
-    bool attaches_away; /* some are, and are tried again */
+    bool some_away; /* attaches or watches, which are tried again */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -71,11 +75,8 @@ static int wake_fd = -1;
 
 static int resume_hello(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
-    struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply), .one_try = true};
-    memcpy(request.name, r->name, sizeof(request.name));
-    int rc = rdmad_control_call(s, &call);
+    int rc = rdmad_hello(s, r->name, &reply);
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);
@@ -103,6 +104,7 @@ static int resume_hand_back(struct rdmad_resume *r) {
     if (rc)
         return rc;
     rdmad_grants_resume(s);
+    rdmad_parts_resume(s);
     rdmad_services_resume(s);
     rdmad_channels_resume(s);
     r->handed_back_ns = rdmad_monotonic_ns();
@@ -140,6 +142,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         __atomic_store_n(&s->state, RDMAD_SESSION_RESUMING, __ATOMIC_RELEASE);
         rdmad_channels_leave(s);
         rdmad_attaches_leave(s);
+        rdmad_watches_leave(s);
     }
     pthread_mutex_unlock(&s->lock);
     close(fd);
@@ -162,15 +165,18 @@ static void resume_open(struct rdmad_resume *r) {
 }
 
 /* Before the session is opened, and after that for those that were not there yet. */
-static void resume_step_attaches(struct rdmad_resume *r) {
-    unsigned away = rdmad_attaches_resume(r->session);
+static void resume_step_rest(struct rdmad_resume *r) {
+    unsigned away = rdmad_watches_resume(r->session);
+    away += rdmad_attaches_resume(r->session);
     uint64_t now = rdmad_monotonic_ns(), since = now - r->handed_back_ns;
-    r->next_ns = now + ATTACH_EVERY_NS;
-    if (away && since > ATTACH_PATIENCE_NS)
+    r->next_ns = now + REST_EVERY_NS;
+    if (away && since > REST_PATIENCE_NS) {
+        rdmad_watches_give_up(r->session);
         rdmad_attaches_give_up(r->session);
-    if (!away || since > ATTACH_BEFORE_NS)
+    }
+    if (!away || since > REST_BEFORE_NS)
         resume_open(r);
-    r->attaches_away = away && since <= ATTACH_PATIENCE_NS;
+    r->some_away = away && since <= REST_PATIENCE_NS;
 }
 
 /* The daemon does not have it. What time can mend is tried again. */
@@ -208,7 +214,7 @@ static void resume_try(struct rdmad_resume *r) {
         if (rc)
             resume_refused(r, rc);
         else
-            resume_step_attaches(r);
+            resume_step_rest(r);
     }
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         resume_pause(r);
@@ -244,9 +250,9 @@ static void resume_step_away(struct rdmad_resume *r) {
         resume_try(r);
 }
 
-static bool resume_has_attaches(const struct rdmad_resume *r) {
+static bool resume_has_rest(const struct rdmad_resume *r) {
     int state = resume_state(r);
-    return r->attaches_away && (state == RDMAD_SESSION_OPEN || state == RDMAD_SESSION_RESUMING);
+    return r->some_away && (state == RDMAD_SESSION_OPEN || state == RDMAD_SESSION_RESUMING);
 }
 
 static void resume_step(struct rdmad_resume *r) {
@@ -255,15 +261,15 @@ static void resume_step(struct rdmad_resume *r) {
     r->due = false;
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         resume_step_away(r);
-    else if (resume_has_attaches(r) && rdmad_monotonic_ns() >= r->next_ns)
-        resume_step_attaches(r);
+    else if (resume_has_rest(r) && rdmad_monotonic_ns() >= r->next_ns)
+        resume_step_rest(r);
 }
 
 /* When it is to be looked at even if nothing comes. With the list's lock. */
 static uint64_t resume_next_ns(const struct rdmad_resume *r) {
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         return r->away_since_ns ? r->next_ns : 0;
-    return resume_has_attaches(r) ? r->next_ns : UINT64_MAX;
+    return resume_has_rest(r) ? r->next_ns : UINT64_MAX;
 }
 
 /* With the list's lock, released meanwhile: sleeps until something may be due. */

@@ -16,13 +16,15 @@
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
 #include "libclient/lease/lease.h"
+#include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
 #include "libclient/ring/create.h"
 #include "libclient/session/event.h"
 #include "libclient/session/fork.h"
-#include "libclient/session/names.h"
+#include "libclient/session/hello.h"
 #include "libclient/session/pause.h"
 #include "libclient/session/resume.h"
+#include "libclient/session/watch.h"
 #include "libclient/transfer/blocking.h"
 #include "libclient/transfer/copies.h"
 #include <errno.h>
@@ -143,11 +145,8 @@ static int session_dial(struct rdmad_session *s, const char *dir, struct sockadd
 }
 
 static int session_hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
-    struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply)};
-    memcpy(request.name, name, sizeof(request.name));
-    int rc = rdmad_control_call(s, &call);
+    int rc = rdmad_hello(s, name, &reply);
     if (rc)
         return rc;
     s->id = reply.session;
@@ -281,8 +280,9 @@ void rdmad_close(rdmad_session *s) {
     while (s->pools)
         rdmad_pool_dispose(s->pools, __func__);
     rdmad_pause_free(s);
-    rdmad_names_dispose(s); /* walks the queue of sources, of which the others are */
+    rdmad_watches_dispose(s); /* walks the queue of sources, of which the others are */
     rdmad_leases_dispose(s);
+    rdmad_parts_dispose(s);
     rdmad_channels_dispose(s);
     rdmad_services_dispose(s);
     if (s->epoll >= 0)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # install.sh: installs into an empty prefix and builds a program against it as others would: by
-# pkg-config, shared and static, and by CMake's find_package.
+# pkg-config, shared and static, and by CMake's find_package. Then it is uninstalled, all but the settings.
 set -euo pipefail
 source=${RDMAD_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${RDMAD_BUILD:-$source/build}
@@ -12,8 +12,9 @@ prefix=$work/prefix
 consumer=$source/tests/abi/consumer
 
 cmake --install "$build" --prefix "$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
-for header in rdmad abi ring wire; do
-    [ -f "$prefix/include/rdmad/$header.h" ] || { echo "$header.h was not installed"; exit 1; }
+cp "$build/install_manifest.txt" "$work/manifest"
+for header in rdmad.h abi.h ring.h wire.h rdmad.hpp rdmad_async.hpp; do
+    [ -f "$prefix/include/rdmad/$header" ] || { echo "$header was not installed"; exit 1; }
 done
 # Another prefix than the configured one is obeyed by everything.
 [ -f "$prefix/etc/rdmad.json" ] || { echo "the settings were not installed below $prefix"; exit 1; }
@@ -34,6 +35,15 @@ answers() { # program
     [ "$said" = "$version" ] || { echo "$1 says version '$said', not $version"; exit 1; }
 }
 
+# The Python package works from where it is installed.
+if [ -e "$build/python/rdmad/_declared.py" ]; then
+    said=$(cd / && PYTHONPATH=$prefix/lib/python3/dist-packages LD_LIBRARY_PATH=$libdir PYTHONDONTWRITEBYTECODE=1 \
+        /usr/bin/python3 -c 'import rdmad, rdmad.aio; print(rdmad.version(), rdmad.__file__)')
+    [ "$said" = "$version $prefix/lib/python3/dist-packages/rdmad/__init__.py" ] ||
+        { echo "the Python package says '$said'"; exit 1; }
+    [ -f "$prefix/lib/python3/dist-packages/rdmad/py.typed" ] || { echo "py.typed was not installed"; exit 1; }
+fi
+
 pc() { PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --define-variable=prefix="$prefix" "$@" rdmad; }
 [ "$(pc --modversion)" = "$version" ]
 read -ra cflags <<<"$(pc --cflags)"
@@ -51,3 +61,12 @@ answers "$work/static"
     cmake --build "$work/cmake"; } >"$work/log" || { cat "$work/log"; exit 1; }
 answers "$work/cmake/shared"
 answers "$work/cmake/static"
+
+for file in LICENSE SECURITY.md examples/hello.c examples/versus/write_rdmad.c; do
+    [ -f "$prefix/share/doc/rdmad/$file" ] || { echo "$file was not installed"; exit 1; }
+done
+cmake -DMANIFEST="$work/manifest" -DKEEP="$prefix/etc" -P "$source/cmake/uninstall.cmake" >"$work/log" 2>&1 ||
+    { cat "$work/log"; exit 1; }
+grep -q "left: $prefix/etc/rdmad.json" "$work/log" || { echo "it does not say what it leaves: $(<"$work/log")"; exit 1; }
+left=$(find "$prefix" -type f -o -type l -o -path '*rdmad*' | sort)
+[ "$left" = "$prefix/etc/rdmad.json" ] || { echo "uninstalled, there are still: $left"; exit 1; }

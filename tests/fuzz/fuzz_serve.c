@@ -28,6 +28,19 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
     answers++;
 }
 
+void session_hold(struct session *s) {
+    (void)s;
+}
+
+void session_release(struct session *s) {
+    (void)s;
+}
+
+void session_close_memory(struct session *s, int fd) {
+    (void)s, (void)fd;
+    abort(); /* none came */
+}
+
 #define HANDLER(name, req)                                  \
     void name(const struct request *rq, const void *body) { \
         struct req copy;                                    \
@@ -63,6 +76,7 @@ HANDLER(serve_channel_accept, rdmad_channel_accept_req)
 HANDLER(serve_channel_reject, rdmad_channel_reject_req)
 HANDLER(serve_channel_close, rdmad_channel_close_req)
 HANDLER(serve_channel_stat, rdmad_channel_stat_req)
+HANDLER(serve_channel_keepalive, rdmad_channel_keepalive_req)
 HANDLER(serve_pool_ready, rdmad_pool_ready_req)
 HANDLER(serve_ring_ready, rdmad_ring_ready_req)
 HANDLER(serve_resume_offer, rdmad_resume_offer_req)
@@ -74,7 +88,8 @@ HANDLER(serve_channel_proof, rdmad_channel_proof_req)
 HANDLER(serve_channel_resume, rdmad_channel_resume_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct session s = {.greeted = size > SEQ_AT + 1 && data[SEQ_AT + 1] & 2};
+    struct session s = {.version = RDMAD_ABI_VERSION,
+                        .greeted = size > SEQ_AT + 1 && data[SEQ_AT + 1] & 2};
     /* As the porter hands them on: what is no memfd does not come along. */
     int fds[RDMAD_MSG_MAX_FDS] = {-1, -1, -1, -1};
     unsigned nfds = size > SEQ_AT ? data[SEQ_AT] % (RDMAD_MSG_MAX_FDS + 2) : 0;

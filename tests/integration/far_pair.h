@@ -28,7 +28,7 @@ void far_pair_down(struct far_pair *p);
 /* Reads what the owner has, and writes what it then has. */
 void far_pair_works(struct far_pair *p, unsigned seed);
 /* Nothing has happened to the lessee's lease, but that it was renewed, if its owner's daemon counts
- * differently. */
+ * differently, or its session was resumed. */
 void far_pair_expect_no_end(struct far_pair *p);
 
 #endif

@@ -340,6 +340,7 @@ static void channel(struct run *r, struct side *by, rdmad_service *service) {
     struct connecting c = {.r = r, .by = by, .uri = rdmad_service_uri(service)};
     rdmad_channel *accepted = NULL;
     if (connected(r, &c, service, &accepted)) {
+        ASK(r, by->s, rdmad_channel_keepalive(c.channel, 60000, 0));
         message(r, by, c.channel, &r->owner, accepted, 256);
         message(r, &r->owner, accepted, by, c.channel, 32 << 10);
         message(r, by, c.channel, &r->owner, accepted, LONG_PIECE);

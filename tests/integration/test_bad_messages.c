@@ -68,6 +68,8 @@ static const size_t body_sizes[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RESUME] = sizeof(struct rdmad_lease_resume_req),
     [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
     [RDMAD_MSG_CHANNEL_PROOF] = sizeof(struct rdmad_channel_proof_req),
+    [RDMAD_MSG_CHANNEL_KEEPALIVE] = sizeof(struct rdmad_channel_keepalive_req),
+    [RDMAD_MSG_PART_RESUME] = sizeof(struct rdmad_part_resume_req),
     [RDMAD_MSG_CHANNEL_RESUME] = sizeof(struct rdmad_channel_resume_req),
 };
 
@@ -282,6 +284,8 @@ static void bad_values_are_refused(void) {
               RDMAD_E_NO_LEASE);
         SPOIL("no channel", RDMAD_MSG_CHANNEL_STAT, rdmad_channel_stat_req, channel, handles[i],
               RDMAD_E_HANDLE);
+        SPOIL("no channel", RDMAD_MSG_CHANNEL_KEEPALIVE, rdmad_channel_keepalive_req, channel,
+              handles[i], RDMAD_E_HANDLE);
     }
     end();
 }

@@ -5,12 +5,17 @@
  *
  * Two daemons that differ in their spin settings only, and one op at a time through each in turns.
  * How much better or worse is for bench/compare --loaded to say; here it is a tenth that fails.
+ *
+ * And a worker that is woken there is not left waiting: it has the kernel's shortest slices.
  */
 #include "tests/support/harness.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <rdmad/rdmad.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { ROUNDS = 3, ROUND_MS = 400, LOOPS_MAX = 256 };
@@ -97,5 +102,49 @@ static void on_a_crowded_machine_waiting_is_not_much_worse_than_sleeping(void) {
     for (int i = 0; i < 2; i++)
         side_down(&side[i]);
 }
+/* ---- slices -------------------------------------------------------------------------------- */
 
-TEST_MAIN(CASE(on_a_crowded_machine_waiting_is_not_much_worse_than_sleeping))
+/* Nanoseconds; 0 where the kernel knows none. */
+static unsigned long long slice_of(pid_t tid) {
+    struct { /* sched_setattr(2); the kernel's header and older glibc's do not go together */
+        uint32_t size, policy;
+        uint64_t flags;
+        uint32_t nice, priority;
+        uint64_t runtime, deadline, period;
+    } attr = {.size = sizeof(attr)};
+    CHECK(!syscall(SYS_sched_getattr, tid, &attr, sizeof(attr), 0), "%s", strerror(errno));
+    return attr.runtime;
+}
+
+static pid_t thread_called(pid_t pid, const char *name) {
+    char path[300], is[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    CHECK(dir, "%s: %s", path, strerror(errno));
+    pid_t found = 0;
+    for (const struct dirent *e; !found && (e = readdir(dir));) {
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", (int)pid, e->d_name);
+        FILE *f = fopen(path, "re");
+        if (f && fgets(is, sizeof(is), f) && strncmp(is, name, strlen(name)) == 0)
+            found = (pid_t)strtol(e->d_name, NULL, 10);
+        if (f)
+            fclose(f);
+    }
+    closedir(dir);
+    CHECK(found, "no thread called %s", name);
+    return found;
+}
+
+static void a_worker_that_is_woken_has_the_shortest_slices(void) {
+    if (!slice_of(0))
+        skip("this kernel has no slices to ask for");
+    struct side side;
+    side_up(&side, &by_default);
+    one_op(&side); /* its worker runs */
+    unsigned long long ns = slice_of(thread_called(tdaemon_pid(side.d), "rdmad-worker-0"));
+    CHECK(ns == 100000, "slices of %llu ns", ns);
+    side_down(&side);
+}
+
+TEST_MAIN(CASE(on_a_crowded_machine_waiting_is_not_much_worse_than_sleeping),
+          CASE(a_worker_that_is_woken_has_the_shortest_slices))

@@ -303,7 +303,154 @@ static void only_who_granted_a_lease_brings_it_back(void) {
     tdaemon_stop(d);
 }
 
+/* ---- what others made of a lease ----------------------------------------------------------- */
+
+struct parted { /* an owner, a lessee, and what that has made of the lease */
+    struct tdaemon *d;
+    int owner, lessee;
+    struct rdmad_resume_proof owner_proof, lessee_proof;
+    struct raw_pool pool, theirs;
+    struct rdmad_lease_resume_req again;
+    struct rdmad_part part; /* as the owner is told */
+    char uri[RDMAD_URI_MAX + 1];
+};
+
+static int grant_of(int sock, const struct raw_pool *pool, uint64_t length, const char *name,
+                    struct rdmad_lease_grant_rep *out) {
+    struct rdmad_lease_grant_req req = {
+        .pool = pool->handle, .length = length, .ttl_ns = ttl_ns, .rights = RDMAD_RIGHTS_ALL};
+    struct raw_packet reply;
+    snprintf(req.name, sizeof(req.name), "%s", name);
+    int status = raw_request(sock, RDMAD_MSG_LEASE_GRANT, &req, sizeof(req), &reply);
+    if (!status)
+        memcpy(out, raw_body(&reply), sizeof(*out));
+    return status;
+}
+
+static void parted_begin(struct parted *p) {
+    struct rdmad_lease_grant_rep lease, part;
+    struct rdmad_lease_attach_rep attach;
+    char text[RDMAD_TEXT_MAX + 1];
+    struct raw_packet packet;
+    struct rdmad_uri uri;
+    *p = (struct parted){.d = tdaemon_start("127.0.0.1", NULL)};
+    p->owner = offered(p->d, &p->owner_proof);
+    p->lessee = offered(p->d, &p->lessee_proof);
+    pool_of(p->owner, &p->pool);
+    pool_of(p->lessee, &p->theirs);
+    CHECK(p->pool.handle == p->theirs.handle, "their pools have different numbers");
+    CHECK(grant_of(p->owner, &p->pool, POOL / 2, "", &lease) == 0, "it grants nothing");
+    CHECK(!rdmad_uri_parse(lease.uri, &uri), "%s", lease.uri);
+    p->again = (struct rdmad_lease_resume_req){.lease = lease.lease,
+                                               .left_ns = ttl_ns / 2,
+                                               .grant = {.pool = p->pool.handle,
+                                                         .length = POOL / 2,
+                                                         .ttl_ns = ttl_ns,
+                                                         .rights = RDMAD_RIGHTS_ALL}};
+    memcpy(p->again.key, uri.key, sizeof(p->again.key));
+    CHECK(raw_attach(p->lessee, lease.uri, &attach, text) == 0, "%s", text);
+    struct rdmad_lease_delegate_req req = {.handle = attach.handle,
+                                           .offset = 4096,
+                                           .length = 8192,
+                                           .ttl_ns = ttl_ns / 4,
+                                           .rights = RDMAD_RIGHT_READ};
+    CHECK(raw_request(p->lessee, RDMAD_MSG_LEASE_DELEGATE, &req, sizeof(req), &packet) == 0, "%s",
+          raw_text(&packet));
+    memcpy(&part, raw_body(&packet), sizeof(part));
+    memcpy(p->uri, part.uri, sizeof(p->uri));
+    do
+        CHECK(raw_recv(p->owner, &packet, (int)TEST_PATIENCE_MS), "the owner is told nothing");
+    while (packet.header.type != RDMAD_EV_LEASE_PART);
+    memcpy(&p->part, raw_body(&packet), sizeof(p->part));
+    CHECK(p->part.lease == part.lease && p->part.parent == lease.lease, "of another lease");
+}
+
+static int part_back(int sock, const struct rdmad_part *part, uint64_t parent) {
+    const struct rdmad_part_resume_req req = {.part = *part, .parent = parent};
+    struct raw_packet reply;
+    return raw_request(sock, RDMAD_MSG_PART_RESUME, &req, sizeof(req), &reply);
+}
+
+/* Both are there again with what they had, but for the lease. */
+static void parted_again(struct parted *p) {
+    char text[RDMAD_TEXT_MAX + 1];
+    close(p->owner);
+    close(p->lessee);
+    tdaemon_kill(p->d);
+    tdaemon_restart(p->d);
+    p->owner = raw_session(tdaemon_dir(p->d));
+    p->lessee = raw_session(tdaemon_dir(p->d));
+    CHECK(part_back(p->owner, &p->part, p->part.parent) == RDMAD_E_PROTOCOL,
+          "it is brought back to a session that was not resumed");
+    CHECK(!prove(p->owner, &p->owner_proof) && !prove(p->lessee, &p->lessee_proof),
+          "the proofs are refused");
+    CHECK(pool_back(p->owner, p->pool.handle, &p->pool, text) == 0, "%s", text);
+    CHECK(pool_back(p->lessee, p->theirs.handle, &p->theirs, text) == 0, "%s", text);
+}
+
+/* Every term by itself, as somebody would like it. */
+static void wider_terms_are_refused(const struct parted *p) {
+    struct rdmad_part wide[8];
+    for (unsigned i = 0; i < 8; i++)
+        wide[i] = p->part;
+    wide[0].offset = 0;
+    wide[1].length = POOL / 2 - 4096;
+    wide[2].deadline_ns += ttl_ns;
+    wide[3].rights = RDMAD_RIGHTS_ALL;
+    wide[4].max_attaches++;
+    wide[5].lease++; /* one that it never had */
+    wide[6].pool++;
+    wide[7].parent++;
+    for (unsigned i = 0; i < 8; i++)
+        CHECK(part_back(p->owner, &wide[i], p->part.parent) == RDMAD_E_NO_LEASE,
+              "term %u may be another", i);
+    for (unsigned bit = 0; bit < 8 * RDMAD_RESUME_SECRET_BYTES; bit += 5) {
+        wide[0] = p->part;
+        wide[0].proof[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        CHECK(part_back(p->owner, &wide[0], p->part.parent) == RDMAD_E_NO_LEASE,
+              "bit %u of the proof may be another", bit);
+    }
+}
+
+static void a_part_is_brought_back_as_it_was_or_not_at_all(void) {
+    struct rdmad_lease_grant_rep back, plain, named, theirs;
+    struct rdmad_lease_attach_rep attach;
+    char text[RDMAD_TEXT_MAX + 1];
+    struct parted p;
+    parted_begin(&p);
+    parted_again(&p);
+    uint64_t parent = p.part.parent;
+    CHECK(part_back(p.owner, &p.part, parent) == RDMAD_E_NO_LEASE, "without what it is a part of");
+    CHECK(lease_back(p.owner, &p.again, &back) == 0, "its owner does not bring the lease back");
+    CHECK(part_back(p.lessee, &p.part, parent) == RDMAD_E_NO_LEASE, "who made it brings it back");
+    wider_terms_are_refused(&p);
+    CHECK(!grant_of(p.owner, &p.pool, POOL, "", &plain) &&
+              !grant_of(p.owner, &p.pool, 8192, "narrow", &named) &&
+              !grant_of(p.lessee, &p.theirs, POOL, "theirs", &theirs),
+          "no lease");
+    CHECK(part_back(p.owner, &p.part, theirs.lease) == RDMAD_E_NO_LEASE, "in another's memory");
+    CHECK(part_back(p.owner, &p.part, plain.lease) == RDMAD_E_NO_LEASE, "as a part of another");
+    CHECK(part_back(p.owner, &p.part, named.lease) == RDMAD_E_RANGE, "of one that is narrower");
+    CHECK(raw_attach(p.lessee, p.uri, &attach, text) == RDMAD_E_NO_LEASE, "it is there already");
+    CHECK(part_back(p.owner, &p.part, parent) == 0, "it does not come back");
+    CHECK(part_back(p.owner, &p.part, parent) == RDMAD_E_EXISTS, "it is there twice");
+    CHECK(raw_attach(p.lessee, p.uri, &attach, text) == 0, "%s", text);
+    CHECK(attach.length == 8192 && attach.rights == RDMAD_RIGHT_READ && attach.ttl_ns <= ttl_ns / 4,
+          "%llu bytes, rights %u, %llu ns", (unsigned long long)attach.length, attach.rights,
+          (unsigned long long)attach.ttl_ns);
+    CHECK(raw_revoke(p.owner, parent) == 0, "it cannot be revoked");
+    CHECK(raw_attach(p.lessee, p.uri, &attach, text) == RDMAD_E_LEASE_REVOKED, "%s", text);
+    CHECK(part_back(p.owner, &p.part, parent) == RDMAD_E_NO_LEASE, "it outlives its lease");
+    CHECK(part_back(p.owner, &p.part, plain.lease) == RDMAD_E_NO_LEASE, "it outlives its lease");
+    close(p.owner);
+    close(p.lessee);
+    raw_pool_unmap(&p.pool);
+    raw_pool_unmap(&p.theirs);
+    tdaemon_stop(p.d);
+}
+
 TEST_MAIN(CASE(a_hole_costs_its_maker_the_session_and_the_daemon_no_page),
           CASE(a_hole_before_it_is_ready_is_refused), CASE(a_proof_is_for_one_session_of_one_user),
           CASE(another_user_has_nothing_of_a_proof), CASE(numbers_are_those_that_it_can_have_had),
-          CASE(only_who_granted_a_lease_brings_it_back))
+          CASE(only_who_granted_a_lease_brings_it_back),
+          CASE(a_part_is_brought_back_as_it_was_or_not_at_all))

@@ -13,7 +13,7 @@ fail() {
     exit 1
 }
 
-cp systemd/rdmad.socket "$work/"
+cp "$RDMAD_BUILD/systemd/rdmad.socket" "$work/"
 # The programs are where they were built, so that systemd looks whether they are there.
 sed -e "s,^\(Exec[A-Za-z]*=\)[^ ]*/rdmad\b,\1$RDMAD_BUILD/daemon/rdmad," \
     -e "s,^\(Exec[A-Za-z]*=\)[^ ]*/rdmactl\b,\1$RDMAD_BUILD/rdmactl/rdmactl," \

@@ -3,7 +3,9 @@
  * test_upgrade.c - a daemon is exchanged for the next while programs are at work, and they notice
  * nothing but a pause.
  */
+#include "tests/integration/chan_stream.h"
 #include "tests/integration/upgrade_load.h"
+#include "tests/integration/upgrades.h"
 #include "tests/support/client.h"
 
 #include <dirent.h>
@@ -15,19 +17,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
- */
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: %s", strerror(errno));
-    close(fd);
-}
 
 /* 10, in tests/soak 50. */
 static unsigned rounds(void) {
@@ -50,7 +42,7 @@ static void judge_pauses(const char *what, double *ms, unsigned n) {
 static void a_restart_under_load_costs_a_pause_and_nothing_else(void) {
     double ms[50];
     unsigned n = rounds();
-    need_hole_guard();
+    upgrade_need_resume();
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct load *l = load_start(d);
     for (unsigned i = 0; i < n; i++) {
@@ -68,37 +60,9 @@ static void a_restart_under_load_costs_a_pause_and_nothing_else(void) {
 
 /* ---- rdmactl upgrade ------------------------------------------------------------------------- */
 
-static const char *rdmactl(char *path, size_t size) {
-    return build_path("rdmactl/rdmactl", path, size);
-}
-
-/* Its answer, or NULL and what it said. */
-static json_t *try_upgrade(struct tdaemon *d, char *said, size_t size) {
-    char path[512];
-    const char *argv[] = {rdmactl(path, sizeof(path)), "-j", "-d", tdaemon_dir(d), "upgrade", NULL};
-    if (run_program(argv, said, size))
-        return NULL;
-    json_t *answer = json_loads(said, 0, NULL);
-    CHECK(answer, "rdmactl says no JSON: %s", said);
-    return answer;
-}
-
-/* How long clients waited, as the daemon saw it. */
-static double upgrade(struct tdaemon *d) {
-    char said[4096];
-    json_t *answer = try_upgrade(d, said, sizeof(said));
-    CHECK(answer, "%s", said);
-    double ms = json_number_value(json_object_get(answer, "pause_ms"));
-    CHECK(ms > 0 && json_string_value(json_object_get(answer, "from")) &&
-              json_integer_value(json_object_get(answer, "pid")) == tdaemon_pid(d),
-          "%s", said);
-    json_decref(answer);
-    return ms;
-}
-
 static void expect_refused(struct tdaemon *d, const char *words) {
     char said[4096];
-    json_t *before = tdaemon_status(d), *answer = try_upgrade(d, said, sizeof(said));
+    json_t *before = tdaemon_status(d), *answer = upgrade_try(d, said, sizeof(said));
     CHECK(!answer && strstr(said, words), "\"%s\" does not say \"%s\"", said, words);
     json_t *after = tdaemon_status(d);
     CHECK(json_equal(json_object_get(before, "life"), json_object_get(after, "life")) &&
@@ -211,14 +175,14 @@ static void upgrades_under_load_cost_a_pause_and_nothing_else(void) {
     double ms[50];
     unsigned n = rounds();
     struct comer comer;
-    need_hole_guard();
+    upgrade_need_resume();
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     ino_t sock = inode_of(d, "rdmad.sock"), control = inode_of(d, "control.sock");
     struct load *l = load_start(d);
     comer_start(&comer, d);
     for (unsigned i = 0; i < n; i++) {
         sleep_ms((unsigned)(test_random() % 50));
-        ms[i] = upgrade(d);
+        ms[i] = upgrade_now(d);
         load_expect_resumed(l);
     }
     comer_end(&comer);
@@ -231,12 +195,67 @@ static void upgrades_under_load_cost_a_pause_and_nothing_else(void) {
     tdaemon_stop(d);
 }
 
+/* ---- two daemons ----------------------------------------------------------------------------- */
+
+/* Each has owners and lessees of the other's, and a channel goes each way. */
+struct both {
+    struct tdaemon *d[2];
+    struct load *load[2];
+    struct chan_stream *stream[2];
+};
+
+static void both_start(struct both *b) {
+    b->d[0] = tdaemon_start("127.0.0.1", NULL);
+    b->d[1] = tdaemon_start("127.0.0.2", NULL);
+    for (unsigned i = 0; i < 2; i++) /* they fork, so before there are threads */
+        b->load[i] = load_prepare(b->d[i], b->d[!i]);
+    for (unsigned i = 0; i < 2; i++) {
+        load_begin(b->load[i]);
+        b->stream[i] = chan_stream_start(b->d[i], b->d[!i], false);
+    }
+}
+
+static void both_expect_resumed(struct both *b) {
+    for (unsigned i = 0; i < 2; i++) {
+        load_expect_resumed(b->load[i]);
+        chan_stream_expect_progress(b->stream[i], "after an upgrade");
+    }
+}
+
+static void both_end(struct both *b) {
+    for (unsigned i = 0; i < 2; i++) {
+        struct chan_stream_sum sum = chan_stream_stop(b->stream[i]);
+        CHECK(!sum.unknown && !sum.untouched, "%llu messages are unknown, %llu were not sent",
+              (unsigned long long)sum.unknown, (unsigned long long)sum.untouched);
+        printf("  %llu messages came\n", (unsigned long long)sum.received);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        load_end(b->load[i]);
+    for (unsigned i = 0; i < 2; i++)
+        tdaemon_stop(b->d[i]);
+}
+
+static void upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else(void) {
+    double ms[50];
+    unsigned n = rounds();
+    struct both b;
+    upgrade_need_resume();
+    both_start(&b);
+    for (unsigned i = 0; i < n; i++) {
+        sleep_ms((unsigned)(test_random() % 50));
+        ms[i] = upgrade_now(b.d[i % 2]);
+        both_expect_resumed(&b);
+    }
+    both_end(&b);
+    judge_pauses("rdmactl upgrade of either daemon", ms, n);
+}
+
 static void no_descriptor_is_left_behind(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    upgrade(d);
+    upgrade_now(d);
     unsigned after_one = tdaemon_fds(d);
     for (unsigned i = 0; i < 10; i++)
-        upgrade(d);
+        upgrade_now(d);
     tdaemon_expect_fds(d, after_one);
     expect_one_child(d);
     tdaemon_stop(d);
@@ -247,7 +266,7 @@ static void a_porter_that_ends_later_is_waited_for(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     pid_t porter = tdaemon_porter(d);
     kill(porter, SIGSTOP);
-    upgrade(d);
+    upgrade_now(d);
     CHECK(tdaemon_porter(d) != porter && children_of(tdaemon_pid(d)) == 2, "there are %u children",
           children_of(tdaemon_pid(d)));
     kill(porter, SIGCONT);
@@ -265,12 +284,12 @@ static void tenants_sockets_stay_as_well(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", (const char *const[]){"--config", config, NULL});
     ino_t blue = inode_of(d, "tenants/blue/rdmad.sock"),
           red = inode_of(d, "tenants/red/rdmad.sock");
-    upgrade(d);
+    upgrade_now(d);
     CHECK(blue == inode_of(d, "tenants/blue/rdmad.sock") &&
               red == inode_of(d, "tenants/red/rdmad.sock"),
           "a tenant's socket was made anew");
     CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, one, strlen(one), 0) > 0, "%s", strerror(errno));
-    upgrade(d);
+    upgrade_now(d);
     CHECK(blue == inode_of(d, "tenants/blue/rdmad.sock"), "blue's socket was made anew");
     snprintf(path, sizeof(path), "%s/tenants/red/rdmad.sock", tdaemon_dir(d));
     CHECK(access(path, F_OK) != 0, "%s is still there", path);
@@ -283,50 +302,33 @@ static void tenants_sockets_stay_as_well(void) {
 
 /* A daemon whose program file is the test's to change. */
 struct copy {
-    char dir[64], program[96];
+    struct program_file file;
     struct tdaemon *d;
 };
 
 static void copy_start(struct copy *c) {
     char from[512];
-    strcpy(c->dir, "/tmp/rdmad-copy-XXXXXX");
-    CHECK(mkdtemp(c->dir), "%s", strerror(errno));
-    snprintf(c->program, sizeof(c->program), "%s/rdmad", c->dir);
-    CHECK(chmod(c->dir, 0755) == 0, "%s", strerror(errno)); /* the porter is another user's */
-    const char *argv[] = {"/bin/cp", build_path("daemon/rdmad", from, sizeof(from)), c->program,
-                          NULL};
-    CHECK(run_program(argv, NULL, 0) == 0, "cp");
-    tdaemon_use(c->program);
+    program_file_make(&c->file, build_path("daemon/rdmad", from, sizeof(from)));
     c->d = tdaemon_start("127.0.0.1", NULL);
-}
-
-/* As an installation does: another file in its place. */
-static void copy_replace(const struct copy *c, const char *script, mode_t mode) {
-    char fresh[128];
-    snprintf(fresh, sizeof(fresh), "%s.new", c->program);
-    FILE *f = fopen(fresh, "we");
-    CHECK(f && fputs(script, f) >= 0 && fclose(f) == 0 && chmod(fresh, mode) == 0 &&
-              rename(fresh, c->program) == 0,
-          "%s: %s", fresh, strerror(errno));
 }
 
 static void copy_end(struct copy *c) {
     tdaemon_stop(c->d);
-    unlink(c->program);
-    rmdir(c->dir);
+    program_file_remove(&c->file);
 }
 
 static void a_broken_program_leaves_the_old_one_serving(void) {
     struct copy c;
     copy_start(&c);
     rdmad_session *s = client_open(c.d);
-    copy_replace(&c, "#!/bin/sh\necho \"cannot read the settings\" >&2\nexit 2\n", 0755);
+    program_file_script(&c.file, "#!/bin/sh\necho \"cannot read the settings\" >&2\nexit 2\n",
+                        0755);
     expect_refused(c.d, "ended with 2, so this rdmad goes on: cannot read the settings");
-    copy_replace(&c, "#!/bin/sh\nexit 0\n", 0644);
+    program_file_script(&c.file, "#!/bin/sh\nexit 0\n", 0644);
     expect_refused(c.d, "cannot be run, so this rdmad goes on: Permission denied");
-    copy_replace(&c, "#!/bin/sh\nkill -SEGV $$\n", 0755);
+    program_file_script(&c.file, "#!/bin/sh\nkill -SEGV $$\n", 0755);
     expect_refused(c.d, "was ended by signal 11, so this rdmad goes on");
-    unlink(c.program);
+    unlink(c.file.path);
     expect_refused(c.d, "cannot be run, so this rdmad goes on: No such file or directory");
     CHECK(tdaemon_logged(c.d, "cannot read the settings"), "the log does not say why");
     json_t *objects = tdaemon_objects(c.d);
@@ -340,7 +342,7 @@ static void a_broken_program_leaves_the_old_one_serving(void) {
 static void one_at_a_time_is_checked(void) {
     struct copy c;
     copy_start(&c);
-    copy_replace(&c, "#!/bin/sh\nsleep 1000\n", 0755);
+    program_file_script(&c.file, "#!/bin/sh\nsleep 1000\n", 0755);
     int first = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     static const char ask[] = "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"upgrade\"}\n";
@@ -369,8 +371,8 @@ static void if_the_next_cannot_begin_the_manager_is_told(void) {
     siginfo_t info = {.si_pid = 0};
     char said[4096];
     copy_start(&c);
-    copy_replace(&c, "#!/bin/sh\nrm \"$0\"\n", 0755);
-    CHECK(!try_upgrade(c.d, said, sizeof(said)) && strstr(said, "RDMAD_E_NO_DAEMON"), "%s", said);
+    program_file_script(&c.file, "#!/bin/sh\nrm \"$0\"\n", 0755);
+    CHECK(!upgrade_try(c.d, said, sizeof(said)) && strstr(said, "RDMAD_E_NO_DAEMON"), "%s", said);
     CHECK(waitid(P_PID, (id_t)tdaemon_pid(c.d), &info, WEXITED | WNOWAIT) == 0, "%s",
           strerror(errno));
     CHECK(info.si_code == CLD_EXITED && info.si_status == 1, "it ended with %d", info.si_status);
@@ -379,6 +381,92 @@ static void if_the_next_cannot_begin_the_manager_is_told(void) {
     tdaemon_use("daemon/rdmad");
     tdaemon_restart(c.d); /* as the manager does */
     copy_end(&c);
+}
+
+/* The exit code of rdmactl upgrade FILE, and what it said. */
+static int upgrade_to(const struct tdaemon *d, const char *file, char *said, size_t size) {
+    char path[512];
+    const char *argv[] = {build_path("rdmactl/rdmactl", path, sizeof(path)),
+                          "-d",
+                          tdaemon_dir(d),
+                          "upgrade",
+                          file,
+                          NULL};
+    return run_program(argv, said, size);
+}
+
+static void another_file_is_the_daemons_from_then_on(void) {
+    struct copy c;
+    struct program_file other;
+    char said[4096], from[512];
+    program_file_make(&other, build_path("daemon/rdmad", from, sizeof(from)));
+    copy_start(&c);
+    CHECK(upgrade_to(c.d, other.path, said, sizeof(said)) == 0, "%s", said);
+    program_file_expect(&other, c.d);
+    program_file_put(&other, from);
+    upgrade_now(c.d);
+    program_file_expect(&other, c.d);
+    copy_end(&c);
+    program_file_remove(&other);
+}
+
+static void expect_not_to(const struct copy *c, const char *file, const char *words) {
+    char said[4096] = "";
+    CHECK(upgrade_to(c->d, file, said, sizeof(said)) == 1 && strstr(said, words),
+          "\"%s\" does not say \"%s\"", said, words);
+    program_file_expect(&c->file, c->d);
+}
+
+static void a_file_that_others_can_change_is_none(void) {
+    struct copy c;
+    struct program_file other;
+    char from[512];
+    program_file_make(&other, build_path("daemon/rdmad", from, sizeof(from)));
+    copy_start(&c);
+    CHECK(chmod(other.path, 0775) == 0, "%s", strerror(errno));
+    expect_not_to(&c, other.path, "can be written to by others, so this rdmad goes on");
+    CHECK(chmod(other.path, 0755) == 0 && chmod(other.dir, 0777) == 0, "%s", strerror(errno));
+    expect_not_to(&c, other.path, "can be written to by others");
+    CHECK(chmod(other.dir, 0755) == 0, "%s", strerror(errno));
+    expect_not_to(&c, other.dir, "is no file");
+    expect_not_to(&c, "/nowhere/rdmad", "No such file or directory");
+    program_file_script(&other, "#!/bin/sh\nexit 3\n", 0755);
+    expect_not_to(&c, other.path, "ended with 3, so this rdmad goes on");
+    if (geteuid() == 0) {
+        CHECK(chown(other.path, 65534, 65534) == 0, "%s", strerror(errno));
+        expect_not_to(&c, other.path, "belongs to another user than root and rdmad's");
+    }
+    upgrade_now(c.d); /* its own is what it was */
+    program_file_expect(&c.file, c.d);
+    copy_end(&c);
+    program_file_remove(&other);
+}
+
+/* Who may do what the daemon can, but is not it. */
+static void name_a_file_as_nobody(void *arg) {
+    const struct copy *c = arg;
+    CHECK(setgid(65534) == 0 && setuid(65534) == 0, "%s", strerror(errno));
+    char said[4096] = "";
+    CHECK(upgrade_to(c->d, "/bin/true", said, sizeof(said)) == 1 &&
+              strstr(said, "only root, and the user that rdmad runs as, say what it becomes"),
+          "%s", said);
+}
+
+static void only_root_and_the_daemons_user_name_a_file(void) {
+    char config[64] = "/tmp/rdmad-upgrade-XXXXXX";
+    static const char act[] =
+        "{\"policy\": {\"users\": [{\"match\": {\"uid\": 65534}, \"admin\": \"act\"}]}}";
+    struct copy c;
+    if (geteuid())
+        skip("only root can be another user");
+    int fd = mkstemp(config);
+    CHECK(fd >= 0 && pwrite(fd, act, strlen(act), 0) > 0, "%s: %s", config, strerror(errno));
+    c.d = tdaemon_start("127.0.0.1", (const char *const[]){"--config", config, NULL});
+    CHECK(chmod(tdaemon_dir(c.d), 0755) == 0, "%s", strerror(errno));
+    client_expect_ok(client_fork(name_a_file_as_nobody, &c));
+    close(fd);
+    unlink(config);
+    tdaemon_stop(c.d);
 }
 
 static void ask_as_nobody(void *arg) {
@@ -434,7 +522,7 @@ static void an_upgrade_that_drains_can_be_ended(void) {
         sleep_ms(5);
     json_decref(tdaemon_call(d, "upgrade", NULL));
     char said[4096];
-    CHECK(!try_upgrade(d, said, sizeof(said)) && strstr(said, "an upgrade is under way"), "%s",
+    CHECK(!upgrade_try(d, said, sizeof(said)) && strstr(said, "an upgrade is under way"), "%s",
           said);
     tdaemon_end(d); /* SIGTERM: exit 0, no sockets left */
     kill(tdaemon_pid(far), SIGCONT);
@@ -448,7 +536,11 @@ static void an_upgrade_that_drains_can_be_ended(void) {
 
 TEST_MAIN(CASE(a_restart_under_load_costs_a_pause_and_nothing_else),
           CASE(upgrades_under_load_cost_a_pause_and_nothing_else),
+          CASE(upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else),
           CASE(no_descriptor_is_left_behind), CASE(a_porter_that_ends_later_is_waited_for),
           CASE(tenants_sockets_stay_as_well), CASE(a_broken_program_leaves_the_old_one_serving),
           CASE(one_at_a_time_is_checked), CASE(if_the_next_cannot_begin_the_manager_is_told),
+          CASE(another_file_is_the_daemons_from_then_on),
+          CASE(a_file_that_others_can_change_is_none),
+          CASE(only_root_and_the_daemons_user_name_a_file),
           CASE(others_than_administrators_are_refused), CASE(an_upgrade_that_drains_can_be_ended))

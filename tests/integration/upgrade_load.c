@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * upgrade_load.c - an owner, five threads with a session of their own each, and a process.
+ * upgrade_load.c - an owner, threads with a session of their own each, and a process.
  */
 #include "tests/integration/upgrade_load.h"
 #include "tests/support/client.h"
@@ -37,13 +37,14 @@ struct shared {
 };
 
 struct load {
-    struct tdaemon *daemon;
+    struct tdaemon *owners, *lessees; /* daemons */
     struct shared *shared;
     rdmad_session *owner;
     rdmad_pool *pool;
     rdmad_lease *granted;
     char *memory;
     pid_t process;
+    pthread_t taker;
     struct worker worker[8];
 };
 
@@ -115,6 +116,43 @@ static void run_batches(struct worker *w) {
         for (unsigned i = 0; i < SEGMENTS; i++)
             CHECK(memcmp(out[i].buffer, in[i].buffer, 512) == 0, "round %u, segment %u", round, i);
     }
+}
+
+/* The second word of its area is its own, so it always finds what it has left there. */
+static void run_compares(struct worker *w) {
+    for (uint64_t value = 0; !stopped(w); value++) {
+        uint64_t began_ns = now_ns(), was;
+        done(w, "compare-and-swap", rdmad_cas(w->lease, area_of(w) + 8, value, value + 1, &was),
+             began_ns);
+        CHECK(was == value, "worker %u left %llu and finds %llu", w->index,
+              (unsigned long long)value, (unsigned long long)was);
+    }
+}
+
+/* While the owner has not taken those before, it is told so, and waits. */
+static void run_notifies(struct worker *w) {
+    for (uint32_t n = 0; !stopped(w); n++) {
+        uint64_t began_ns = now_ns();
+        int rc = rdmad_write_notify(w->lease, area_of(w), w->buffer, 64, n);
+        if (rc == RDMAD_E_NO_WAITER)
+            sleep_ms(1);
+        else
+            done(w, "write and notify", rc, began_ns);
+    }
+}
+
+bool load_of_before;
+
+static void *take_notices(void *arg) {
+    struct load *l = arg;
+    uint32_t imm;
+    while (!__atomic_load_n(&l->shared->stop, __ATOMIC_RELAXED)) {
+        int rc = rdmad_wait_notified(l->granted, 20, &imm, NULL);
+        bool cut = load_of_before && (rc == RDMAD_E_CANCELED || rc == RDMAD_E_DAEMON_LOST);
+        CHECK(rc == 0 || rc == RDMAD_E_TIMEOUT || cut, "to be notified: %s: %s", rdmad_errname(rc),
+              rdmad_last_error(l->owner));
+    }
+    return NULL;
 }
 
 /* Kinds in turns, so that a ring is cut anywhere. */
@@ -193,18 +231,22 @@ static void run_calls(struct worker *w) {
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 static void worker_open(struct worker *w) {
-    w->session = client_with_pool(w->load->daemon, BYTES, &w->pool);
+    w->session = client_with_pool(w->load->lessees, BYTES, &w->pool);
     w->lease = client_attach(w->session, w->load->shared->uri);
     w->buffer = rdmad_alloc(w->pool, 2 * AREA);
     CHECK(w->buffer, "%s", rdmad_last_error(w->session));
 }
 
-/* It was resumed, and nothing else has happened to it. Those that nobody takes are one event. */
+/* It was resumed, and nothing else has happened to it, but that a lease has more time. Those that
+ * nobody takes are one event. */
 static void expect_only_resumed(rdmad_session *s, const char *whose) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
     unsigned n = 0;
-    for (; rdmad_next_event(s, 0, &e) == 0; n++)
-        CHECK(e.type == RDMAD_EVENT_SESSION_RESUMED, "%s: event %u: %s", whose, e.type, e.text);
+    while (rdmad_next_event(s, 0, &e) == 0) {
+        n += e.type == RDMAD_EVENT_SESSION_RESUMED;
+        CHECK(e.type == RDMAD_EVENT_SESSION_RESUMED || e.type == RDMAD_EVENT_LEASE_RENEWED,
+              "%s: event %u: %s", whose, e.type, e.text);
+    }
     CHECK(n > 0, "%s was not resumed", whose);
 }
 
@@ -227,14 +269,15 @@ static void process_main(void *arg) {
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static void (*const kinds[])(struct worker *) = {run_adds,    run_adds, run_writes_and_reads,
-                                                 run_batches, run_ring, run_calls};
+static void (*const kinds[])(struct worker *) = {run_adds,     run_adds,    run_writes_and_reads,
+                                                 run_batches,  run_ring,    run_calls,
+                                                 run_compares, run_notifies};
 #define WORKERS (sizeof(kinds) / sizeof(kinds[0]))
 
 static void load_grant(struct load *l) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC;
-    l->owner = client_with_pool(l->daemon, 2 * BYTES, &l->pool);
+    l->owner = client_with_pool(l->owners, 2 * BYTES, &l->pool);
     l->memory = rdmad_alloc(l->pool, BYTES);
     CHECK(l->memory, "%s", rdmad_last_error(l->owner));
     memset(l->memory, 0, BYTES);
@@ -243,24 +286,35 @@ static void load_grant(struct load *l) {
     snprintf(l->shared->uri, sizeof(l->shared->uri), "%s", rdmad_lease_uri(l->granted));
 }
 
-struct load *load_start(struct tdaemon *d) {
+struct load *load_prepare(struct tdaemon *owners, struct tdaemon *lessees) {
     struct load *l = calloc(1, sizeof(*l));
     CHECK(l, "out of memory");
-    l->daemon = d;
+    l->owners = owners;
+    l->lessees = lessees;
     l->shared =
         mmap(NULL, sizeof(*l->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(l->shared != MAP_FAILED, "mmap");
     for (unsigned i = 0; i < WORKERS; i++)
         l->worker[i] = (struct worker){.load = l, .index = i, .run = kinds[i]};
     l->process = client_fork(process_main, l);
+    return l;
+}
+
+void load_begin(struct load *l) {
     load_grant(l);
     __atomic_store_n(&l->shared->ready, true, __ATOMIC_RELEASE);
+    CHECK(pthread_create(&l->taker, NULL, take_notices, l) == 0, "thread");
     for (unsigned i = 1; i < WORKERS; i++) {
         worker_open(&l->worker[i]);
         CHECK(pthread_create(&l->worker[i].thread, NULL, thread_main, &l->worker[i]) == 0,
               "thread");
     }
     load_expect_resumed(l);
+}
+
+struct load *load_start(struct tdaemon *d) {
+    struct load *l = load_prepare(d, d);
+    load_begin(l);
     return l;
 }
 
@@ -281,6 +335,7 @@ void load_end(struct load *l) {
     __atomic_store_n(&l->shared->stop, true, __ATOMIC_RELAXED);
     for (unsigned i = 1; i < WORKERS; i++)
         pthread_join(l->worker[i].thread, NULL);
+    pthread_join(l->taker, NULL);
     client_expect_ok(l->process);
     for (unsigned i = 0; i < WORKERS; i++) {
         const struct tally *t = &l->shared->tally[i];

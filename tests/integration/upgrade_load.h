@@ -8,8 +8,8 @@
  *     load_end(l);                          counts, and looks at every session's events
  *
  * One word is added to by threads and a process, by blocking calls, on a deep ring and in its
- * batches' company; others read, write (also several ranges as one) and do nothing. What goes wrong
- * ends the case with the op's own words.
+ * batches' company; others read, write (also several ranges as one), compare and swap, notify the
+ * owner, and do nothing. What goes wrong ends the case with the op's own words.
  */
 #ifndef RDMAD_TEST_UPGRADE_LOAD_H
 #define RDMAD_TEST_UPGRADE_LOAD_H
@@ -18,8 +18,15 @@
 
 struct load;
 
-/* Forks first, so call it before there are threads. */
+/* A daemon or the library is of release 0.1.0 as of 82b6141: there a wait for notices ended with
+ * its daemon. To be set before a load begins. */
+extern bool load_of_before;
+
+/* Owner and lessees at one daemon. Forks first, so call it before there are threads. */
 struct load *load_start(struct tdaemon *d);
+/* The owner at one, the lessees at another: the first step forks, the second makes threads. */
+struct load *load_prepare(struct tdaemon *owners, struct tdaemon *lessees);
+void load_begin(struct load *l);
 /* Waits until the owner and all its lessees have found the next daemon, and one op of each kind was
  * done there. */
 void load_expect_resumed(struct load *l);

@@ -28,7 +28,7 @@ void fake_send(struct fake_daemon *f, uint16_t type, uint32_t seq, int status, c
                size_t size, const int *fds, unsigned nfds) {
     char packet[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
-                                 .version = RDMAD_ABI_VERSION,
+                                 .version = f->version ? f->version : RDMAD_ABI_VERSION,
                                  .type = type,
                                  .length = (uint32_t)(sizeof(h) + size),
                                  .seq = seq,
@@ -221,6 +221,9 @@ static bool answer_resume(struct fake_daemon *f, const struct rdmad_msg_header *
         return true;
     case RDMAD_MSG_ATTACH_RESUME:
         answer_attach(f, h);
+        return true;
+    case RDMAD_MSG_LEASE_RESUME:
+        answer_grant(f, h);
         return true;
     case RDMAD_MSG_CHANNEL_PROOF:
         memset(proof.key, (int)((const struct rdmad_channel_proof_req *)body)->channel,

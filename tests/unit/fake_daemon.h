@@ -45,6 +45,7 @@ struct fake_daemon {
     unsigned lives;     /* atomic; connections that were accepted */
     uint64_t spin_ns;   /* advice in HELLO's reply */
     uint64_t ttl_ns;    /* of leases */
+    uint16_t version;   /* of what it says; 0: RDMAD_ABI_VERSION */
     /* True: it has answered (or not) by itself. Runs on the fake's thread. */
     bool (*hook)(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body);
 };

@@ -184,6 +184,10 @@ void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, 
     owe(note(FAKE_SESSION_PAUSE, pause + s->stats.ops, s), done, arg);
 }
 
+void plane_session_ask_alive(struct plane_session *s, plane_done *done, void *arg) {
+    owe(note(FAKE_SESSION_ALIVE, s->stats.ops, s), done, arg);
+}
+
 void plane_session_drop(struct plane_session *s, plane_done *done, void *arg) {
     owe(note(FAKE_SESSION_DROP, 0, s), done, arg);
     free(s);

@@ -11,6 +11,7 @@
 enum fake_kind {
     FAKE_SESSION_DROP,
     FAKE_SESSION_PAUSE, /* number: 1 to pause, 0 to resume */
+    FAKE_SESSION_ALIVE,
     FAKE_RING_ADD,
     FAKE_RING_DROP,
     FAKE_POOL_ADD,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Leases and handles with sessions, pools, clock and data plane of the tests' own.
-foreach(area lease lease_ended handle budget delegate)
+foreach(area lease lease_ended handle budget delegate part_told)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${area}.c)
     rdmad_test(unit_${area} unit/test_${area}.c unit/lease_rig.c unit/fake_plane.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_again.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_audit.c
@@ -11,6 +11,7 @@ foreach(area lease lease_ended handle budget delegate)
       ${PROJECT_SOURCE_DIR}/daemon/state/extents.c
       ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c
       ${PROJECT_SOURCE_DIR}/daemon/state/quota.c ${PROJECT_SOURCE_DIR}/daemon/state/origin.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/part_told.c
       LINK rdmad_base rdmad_common LABELS unit)
   endif()
 endforeach()

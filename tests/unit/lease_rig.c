@@ -187,11 +187,20 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
         e->handle = m->channel;
         e->reason = m->reason;
         strcpy(e->text, m->text);
+    } else if (type == RDMAD_EV_CHANNEL_SILENT) {
+        const struct rdmad_ev_channel_silent *m = body;
+        e->handle = m->channel;
+        e->kind = m->silent;
+        e->ttl_ns = m->silent_ns;
     } else if (type == RDMAD_EV_LEASE_RENEWED) {
         const struct rdmad_ev_lease_renewed *m = body;
         e->lease = m->lease;
         e->handle = m->handle;
         e->ttl_ns = m->ttl_ns;
+    } else if (type == RDMAD_EV_LEASE_PART) {
+        const struct rdmad_part *m = body;
+        e->lease = m->lease;
+        e->handle = m->parent;
     }
 }
 

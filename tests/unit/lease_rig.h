@@ -20,8 +20,9 @@ struct rig_event {
     uint64_t lease, handle, ttl_ns;
     int reason;
     char text[RDMAD_TEXT_MAX + 1];
-    uint64_t service; /* CHANNEL_INCOMING, INCOMING_GONE; handle is the incoming or the channel */
-    uint32_t uid, kind;
+    /* LEASE_PART: handle is the parent. */
+    uint64_t service;   /* CHANNEL_INCOMING, INCOMING_GONE; handle is the incoming or the channel */
+    uint32_t uid, kind; /* CHANNEL_SILENT: kind is silent, ttl_ns for how long */
     char node[RDMAD_NAME_MAX + 1], address[RDMAD_NAME_MAX + 1];
 };
 

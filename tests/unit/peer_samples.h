@@ -46,6 +46,9 @@ static inline void peer_sample_channel(uint16_t type, struct peer_msg *m) {
         m->chan_end =
             (struct peer_chan_end){.ref = 9, .mine = 1, .reason = RDMAD_E_CLOSED, .text = "over"};
         break;
+    case PEER_MSG_CHAN_ALIVE:
+        m->chan_alive = (struct peer_chan_alive){.ref = 18, .answer = 1, .silent_ns = 5000000000};
+        break;
     case PEER_MSG_NAMES_REQ:
         m->names_req = (struct peer_names_req){.ref = 10, .prefix = "bo", .after = "board"};
         break;

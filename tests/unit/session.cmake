@@ -4,3 +4,6 @@ foreach(name session pool)
   rdmad_test(unit_${name} unit/test_${name}.c unit/session_rig.c unit/fake_plane.c LINK rdmad_state
     LABELS unit)
 endforeach()
+if(TARGET unit_pool AND TARGET rdmad) # it runs the daemon's program as porter
+  add_dependencies(unit_pool rdmad)
+endif()

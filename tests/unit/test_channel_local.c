@@ -4,6 +4,7 @@
 #include "daemon/op/engine/admit.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -358,4 +359,44 @@ Test(channel_local, the_memory_of_a_receiver_vanishes_under_a_small_message) {
 }
 Test(channel_local, the_memory_of_a_receiver_vanishes_under_a_large_message) {
     receiver_vanished(LARGE);
+}
+
+static unsigned letters_at(struct worker *w) {
+    unsigned n = 0;
+    pthread_mutex_lock(&w->mailbox.lock);
+    for (const struct mail *m = w->mailbox.head; m; m = m->next)
+        n++;
+    pthread_mutex_unlock(&w->mailbox.lock);
+    return n;
+}
+
+/* Of receives that come and go the other end is told when it is about to run out of them. So what a
+ * worker that is busy has not read is bounded, and in the end it knows. */
+Test(channel_workers, what_a_busy_worker_has_not_read_is_bounded) {
+    struct worker *mine, *busy;
+    struct rdmad_cqe cqe;
+    start(2);
+    mine = &rig.plane[HERE]->worker[plane_worker_of_session(c.end[A].client.session)];
+    busy = &rig.plane[HERE]->worker[plane_worker_of_session(c.end[B].client.session)];
+    rig_settle(&rig);
+    for (uint64_t i = 0; i < RIG_COUNT(20000); i++) {
+        chan_put(&c, A, RDMAD_OP_RECV, 0, 64, i);
+        worker_turn(mine, sim_now());
+        chan_cancel(&c, A, i);
+        for (unsigned took = 0; took < 2;) {
+            worker_turn(mine, sim_now());
+            while (chan_take(&c, A, &cqe))
+                took++;
+        }
+    }
+    cr_expect_leq(letters_at(busy), 64, "%u letters wait", letters_at(busy));
+    cr_expect_gt(letters_at(busy), 0);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_RECV, 0, 100, 7);
+    rig_settle(&rig);
+    chan_put(&c, B, RDMAD_OP_SEND, 0, 100, 8);
+    ASSERT_CQE(chan_wait(&c, A), 7, RDMAD_OK, RDMAD_DONE, 100);
+    ASSERT_CQE(chan_wait(&c, B), 8, RDMAD_OK, RDMAD_DONE, 100);
+    cr_assert_eq(letters_at(busy), 0);
+    done();
 }

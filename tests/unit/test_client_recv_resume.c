@@ -54,6 +54,28 @@ Test(recv_resume, a_receive_that_was_taken_is_given_to_the_next_daemon) {
     cr_assert_eq(rig_free_entries(), RIG_ENTRIES);
 }
 
+static rdmad_lease *grant(void) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *granted;
+    cr_assert_eq(rdmad_lease_grant(s, memory, 64, &terms, &granted), 0, "%s", rdmad_last_error(s));
+    return granted;
+}
+
+Test(recv_resume, a_wait_for_a_notice_is_given_to_the_next_daemon) {
+    rdmad_lease *granted = grant();
+    struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+    cr_assert_eq(rdmad_prep_notified(ring, sqe, granted, 5), 0);
+    sqe->timeout_ns = 7000000000;
+    cr_assert_eq(rdmad_ring_submit(ring), 1);
+    struct rdmad_sqe old = away_take();
+    away_go();
+    away_come_back();
+    struct rdmad_sqe new = away_take();
+    cr_assert_eq(memcmp(&old, &new, sizeof(new)), 0);
+    away_answer(&new, 0, RDMAD_DONE);
+    away_expect_end(5, 0, RDMAD_DONE);
+}
+
 /* Slots are free in another order than that of the entries. */
 static void shuffle(unsigned turns) {
     struct rdmad_sqe sqe[3];

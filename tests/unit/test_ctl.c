@@ -33,6 +33,12 @@ static void do_later(struct ctl_call *call, const json_t *params) {
     (void)params;
     waiting = call;
 }
+static struct ctl_call *held[64];
+static unsigned nheld;
+static void do_hold(struct ctl_call *call, const json_t *params) {
+    (void)params;
+    held[nheld++] = call;
+}
 static void do_change(struct ctl_call *call, const json_t *params) {
     (void)params;
     changed++;
@@ -57,7 +63,7 @@ static const struct rpc_param text[] = {{"text", RPC_TEXT, true, 60000}, {NULL, 
 static const struct ctl_method methods[] = {
     {"echo", do_echo, text, false},    {"later", do_later, none, false},
     {"change", do_change, none, true}, {"fail", do_fail, none, false},
-    {"large", do_large, none, false},
+    {"large", do_large, none, false},  {"hold", do_hold, none, false},
 };
 
 static const struct ctl_method *find(const char *name) {
@@ -292,6 +298,26 @@ Test(ctl, a_reader_that_does_not_read_is_not_served_further) {
     }
     cr_expect_eq(changed, 1, "it is served again once it reads");
     cr_expect_gt(total, 6000000);
+    close(fd);
+    turn();
+}
+
+Test(ctl, calls_that_wait_are_bounded_and_the_next_are_looked_at_when_one_is_answered) {
+    int fd = dial();
+    const char *line = CALL("1", "hold");
+    for (unsigned i = 0; i < 40; i++)
+        cr_assert_eq(send(fd, line, strlen(line), 0), (ssize_t)strlen(line));
+    for (int i = 0; i < 20; i++)
+        turn();
+    cr_assert_eq(nheld, 32, "%u calls wait", nheld);
+    ctl_reply(held[0], json_object());
+    turn();
+    cr_expect_eq(nheld, 33);
+    for (unsigned i = 1; i < nheld; i++) {
+        ctl_reply(held[i], json_object());
+        turn();
+    }
+    cr_expect_eq(nheld, 40);
     close(fd);
     turn();
 }

@@ -133,11 +133,13 @@ Test(peer_asks, a_keeper_asks_again_before_the_lease_ends) {
 
 Test(peer_asks, a_keeper_whose_owner_says_nothing_is_told_in_time) {
     uint64_t ref;
-    struct rig_done kept = {0}, again = {0};
+    struct rig_done kept = {0}, again = {0}, second = {0};
     rig.config.peer_ping_ms = rig.config.peer_dead_ms = 600000;
     struct raw *r = attached(60000, &ref);
     handle_keep(h, true, rig_done, &kept);
     raw_expect(r, PEER_MSG_KEEP_REQ);
+    handle_keep(h, true, rig_done, &second);
+    cr_expect_eq(second.code, RDMAD_E_BUSY, "one waits at a time: %s", second.text);
     rig_advance(rig.config.attach_timeout_ms * MS - 1);
     cr_expect_eq(kept.calls, 0);
     rig_advance(1);

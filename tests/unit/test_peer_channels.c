@@ -3,6 +3,7 @@
  * Channels that a peer asks for: each step of the handshake done well, refused, late, lost, given
  * up and lied about.
  */
+#include "daemon/state/keepalive.h"
 #include "tests/unit/chan_steps.h"
 
 TestSuite(peer_channels, .init = up, .fini = down, .timeout = 60);
@@ -389,4 +390,65 @@ Test(peer_channels, the_session_may_end_at_any_step) {
         settle();
         fake_answer_all();
     }
+}
+
+/* ---- keep-alive -------------------------------------------------------------------------------
+ */
+
+static void say_alive(struct raw *r, uint64_t ref, bool answer, uint64_t silent_ns) {
+    struct peer_msg m = {.type = PEER_MSG_CHAN_ALIVE, .chan_alive = {ref, answer, silent_ns}};
+    raw_send(r, &m);
+}
+
+Test(peer_channels, who_asks_whether_our_program_lives_is_answered_at_once) {
+    uint64_t number = accepted();
+    for (unsigned i = 0; i < 3; i++) {
+        say_alive(in, number, false, 0);
+        struct peer_msg m = raw_expect(in, PEER_MSG_CHAN_ALIVE);
+        cr_expect_eq(m.chan_alive.ref, REF);
+        cr_expect_eq(m.chan_alive.answer, 1);
+        cr_expect_eq(m.chan_alive.silent_ns, 300 * i * MS, "%lu",
+                     (unsigned long)m.chan_alive.silent_ns);
+        if (i)
+            fake_answer(fake_call(FAKE_SESSION_ALIVE, -1), RDMAD_E_AGAIN);
+        else
+            fake_answer(fake_call(FAKE_SESSION_ALIVE, -1), RDMAD_OK);
+        rig_advance(300 * MS);
+    }
+}
+
+Test(peer_channels, we_ask_whoever_is_at_the_other_end_and_believe_it) {
+    const struct keepalive_terms terms = {.silent_ns = 1000 * MS};
+    struct error err;
+    uint64_t number = accepted();
+    cr_assert_eq(keepalive_set(ch, &terms, &err), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        struct peer_msg m = raw_expect(out, PEER_MSG_CHAN_ALIVE);
+        cr_expect_eq(m.chan_alive.ref, REF);
+        cr_expect_eq(m.chan_alive.answer, 0);
+        rig_advance(250 * MS);
+    }
+    say_alive(in, number, true, 999 * MS);
+    settle();
+    cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_SILENT), 0);
+    say_alive(in, number, true, UINT64_MAX);
+    AWAIT(rig_events(s, RDMAD_EV_CHANNEL_SILENT) == 1);
+    say_alive(in, number, true, 0);
+    AWAIT(rig_events(s, RDMAD_EV_CHANNEL_SILENT) == 2);
+}
+
+/* Numbers of nothing, of what is not its, and answers that nobody asked for. */
+Test(peer_channels, made_up_words_about_life_do_nothing) {
+    uint64_t number = accepted();
+    struct raw *other = raw_greet();
+    say_alive(in, number + 1, false, 0);
+    say_alive(in, 0, true, UINT64_MAX);
+    say_alive(in, number, true, UINT64_MAX);
+    say_alive(other, number, false, 0);
+    say_alive(other, number, true, UINT64_MAX);
+    settle();
+    cr_expect(raw_silent(in) && raw_silent(other));
+    cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_SILENT), 0);
+    cr_expect_eq(fake_count(FAKE_SESSION_ALIVE), 0);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_END), 0);
 }

@@ -73,7 +73,7 @@ Test(peer_owner, another_fabric_or_version_is_refused_naming_both) {
     raw_bytes(r, frame, size);
     m = raw_expect(r, PEER_MSG_BYE);
     cr_expect_eq(m.bye.code, RDMAD_E_VERSION);
-    snprintf(ours, sizeof(ours), "version %u here", PEER_WIRE_VERSION);
+    snprintf(ours, sizeof(ours), "rig versions %u to %u:", PEER_WIRE_OLDEST, PEER_WIRE_VERSION);
     cr_expect(strstr(m.bye.text, "version 9") && strstr(m.bye.text, ours), "%s", m.bye.text);
     cr_expect(raw_eof(r));
     AWAIT(peers_count(rig.st.peers) == 0);

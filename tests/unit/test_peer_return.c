@@ -3,6 +3,7 @@
  * test_peer_return.c - the owner's daemon is lost and comes back, as its lessee's daemon sees it:
  * what waits, what is asked again, what ends, and when.
  */
+#include "daemon/peer/tables.h"
 #include "tests/unit/lessee_steps.h"
 
 TestSuite(peer_return, .init = up, .fini = down, .timeout = 60);
@@ -262,4 +263,56 @@ Test(peer_return, a_peer_that_leaves_and_has_nothing_of_ours_is_left_at_once) {
     cr_expect(raw_eof(r));
     cr_expect_eq(fake_count(FAKE_LANE_REST), 0);
     expect_lost(RDMAD_E_PEER_LOST, "rig is stopping");
+}
+
+/* ---- how often it is dialled -------------------------------------------------------------------
+ */
+
+/* How long until a peer that was lost is dialled again; CLOCK_NEVER: none is waited for. */
+static uint64_t dialled_in(void) {
+    list_for_each (node, &rig.st.peers->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->stage == PEER_LOST && timer_is_set(&tables_of(p)->returning.again))
+            return tables_of(p)->returning.again.at_ns - rig.now_ns;
+    }
+    return CLOCK_NEVER;
+}
+
+/* What it waits before each of its tries, of which none succeeds; lost at that moment. */
+static void tries(uint64_t at_ns, uint64_t *waits, unsigned count) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    unsigned unlinks = fake_count(FAKE_LANE_UNLINK);
+    rig.now_ns += at_ns;
+    raw_close(r);
+    AWAIT(fake_count(FAKE_LANE_UNLINK) == unlinks + 1);
+    fake_answer(fake_call(FAKE_LANE_UNLINK, -1), 0);
+    for (unsigned i = 0; i < count; i++) {
+        AWAIT(dialled_in() != CLOCK_NEVER);
+        waits[i] = dialled_in();
+        rig_advance(waits[i]);
+        raw_close(raw_accept(listener));
+    }
+    AWAIT(dialled_in() != CLOCK_NEVER);
+}
+
+Test(peer_return, it_is_dialled_ever_more_seldom_and_not_by_all_lessees_at_once) {
+    static const uint64_t pause_ms[] = {10, 20, 40, 80, 160, 250, 250, 250};
+    enum { TRIES = sizeof(pause_ms) / sizeof(*pause_ms) };
+    uint64_t waits[TRIES], others[3];
+    tries(1234567, waits, TRIES);
+    for (unsigned i = 0; i < TRIES; i++) {
+        cr_expect_geq(waits[i], pause_ms[i] * MS, "try %u came after %lu ns", i,
+                      (unsigned long)waits[i]);
+        cr_expect_lt(waits[i], pause_ms[i] * MS * 3 / 2, "try %u came after %lu ns", i,
+                     (unsigned long)waits[i]);
+    }
+    rig_close(s);
+    fake_answer_all();
+    settle();
+    s = rig_session(3);
+    done = (struct rig_done){0};
+    tries(2987654, others, 3); /* another daemon noticed the loss at another moment */
+    for (unsigned i = 0; i < 3; i++)
+        cr_expect_neq(waits[i], others[i], "all come at the same time");
 }

@@ -65,7 +65,8 @@ Test(peer_wire, each_message_has_its_direction) {
                {PEER_MSG_UNWATCH, true, false},      {PEER_MSG_NAME_EV, false, true},
                {PEER_MSG_WATCH_MORE, true, false},   {PEER_MSG_USED, true, false},
                {PEER_MSG_KEEP_REQ, true, false},     {PEER_MSG_KEEP_REP, false, true},
-               {PEER_MSG_CERTIFICATE, true, true},   {PEER_MSG_CHAN_AGAIN, true, false}};
+               {PEER_MSG_CERTIFICATE, true, true},   {PEER_MSG_CHAN_AGAIN, true, false},
+               {PEER_MSG_CHAN_ALIVE, true, true}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -89,7 +90,7 @@ Test(peer_wire, a_malformed_head_is_refused_before_anything_is_waited_for) {
                {2, 0, RDMAD_E_PROTOCOL, "type 0 is unknown"},
                {2, PEER_MSG_COUNT, RDMAD_E_PROTOCOL, "is unknown"},
                {3, 255, RDMAD_E_PROTOCOL, "is unknown"},
-               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 7 here; update"},
+               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, versions 7 to 8 here; update"},
                {6, 1, RDMAD_E_PROTOCOL, "no frame of rdmad's"}};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint8_t frame[PEER_WIRE_MAX];

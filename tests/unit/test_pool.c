@@ -5,8 +5,13 @@
  */
 #include "tests/unit/session_rig.h"
 
+#include "daemon/ipc/conn.h"
+#include "tests/unit/porter_rig.h"
+
+#include <event2/event.h>
 #include <fcntl.h>
 #include <semaphore.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 TestSuite(pool, .init = rig_set_up, .fini = rig_tear_down);
@@ -309,4 +314,84 @@ Test(pool, a_pool_covers_its_bytes_and_nothing_that_overflows) {
     cr_assert_eq(pool_by_address(&st, (char *)p->base + POOL_CHARGE - 1), p);
     cr_assert_null(pool_by_address(&st, (char *)p->base + POOL_CHARGE));
     session_close(s, NULL);
+}
+
+/* ---- memory that is not taken -----------------------------------------------------------------
+ */
+
+static unsigned packets_read;
+
+static void count_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
+    (void)user, (void)data, (void)size, (void)fds, (void)nfds;
+    packets_read++;
+}
+
+static void conn_over(void *user, const char *why) {
+    (void)user;
+    cr_assert_fail("the connection ended: %s", why);
+}
+
+static int memfd_of(size_t bytes) {
+    int fd = memfd_create("rdmad-test", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(fd, (off_t)bytes), 0);
+    return fd;
+}
+
+/* Its close may take long, and the uid's thread may be busy for longer: descriptors must not pile
+ * up meanwhile. */
+Test(pool, who_sends_memory_that_is_refused_waits_until_it_is_closed) {
+    static const struct conn_events events = {.packet = count_packet, .closed = conn_over};
+    struct session *s = session();
+    struct offload_job busy = {.reply_to = &box, .run = wait_at_gate, .done = gate_passed};
+    struct event_base *base = event_base_new();
+    struct porter *porter = porter_rig(base, NULL);
+    struct rota *rota = rota_new(base);
+    int pair[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    cr_assert_eq(conn_new(base, porter, rota, pair[0], &events, NULL, &s->conn), 0);
+    sem_init(&gate, 0, 0);
+    busy.owner = s->uid;
+    offload_post(st.offload, &busy);
+    int fd = memfd_of(4096);
+    pool_import(s, fd, 1, on_pool, &out);
+    cr_assert_eq(out.calls, 1);
+    cr_assert_eq(out.code, RDMAD_E_INVAL, "%s", out.text);
+    cr_assert_geq(fcntl(fd, F_GETFD), 0);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(send(pair[1], "more", 4, 0), 4);
+    for (unsigned i = 0; i < 20; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    cr_expect_eq(packets_read, 0, "%u more requests were read meanwhile", packets_read);
+    sem_post(&gate);
+    UNTIL(fcntl(fd, F_GETFD) < 0);
+    for (unsigned i = 0; i < 200 && packets_read < 3; i++) {
+        mailbox_drain(&box);
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(10000);
+    }
+    cr_expect_eq(packets_read, 3);
+    session_close(s, NULL);
+    close(pair[1]);
+    porter_free(porter);
+    rota_free(rota);
+    event_base_free(base);
+    sem_destroy(&gate);
+}
+
+/* Or it would come again and again, each time with one more. */
+Test(pool, a_session_with_memory_to_be_closed_counts_until_it_is) {
+    struct session *s = session();
+    struct offload_job busy = {.reply_to = &box, .run = wait_at_gate, .done = gate_passed};
+    sem_init(&gate, 0, 0);
+    busy.owner = s->uid;
+    offload_post(st.offload, &busy);
+    session_close_memory(s, memfd_of(4096));
+    session_close(s, NULL);
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+    mailbox_drain(&box);
+    cr_expect_eq(charged(QUOTA_SESSIONS), 1);
+    sem_post(&gate);
+    UNTIL(list_empty(&st.sessions));
+    cr_expect_eq(charged(QUOTA_SESSIONS), 0);
+    sem_destroy(&gate);
 }

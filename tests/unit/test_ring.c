@@ -347,3 +347,61 @@ Test(ring, the_clients_ends_may_close_at_any_time) {
     fds[2] = fds[3] = -1;
     down();
 }
+
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+static bool woken(void) {
+    char byte[8];
+    return recv(fds[2], byte, sizeof(byte), MSG_DONTWAIT) > 0;
+}
+
+Test(ring, a_client_lives_that_submits_takes_or_answers) {
+    up(8, 8);
+    client->alive = 1;
+    (void)ring_ask_alive(ring);
+    cr_expect_not(ring_ask_alive(ring), "it did nothing");
+    client->sq_tail = 1;
+    cr_expect(ring_ask_alive(ring));
+    cr_expect_not(ring_ask_alive(ring), "that was before");
+    client->cq_head = 1; /* which is judged elsewhere */
+    cr_expect(ring_ask_alive(ring));
+    cr_expect_not(ring_ask_alive(ring));
+    client->alive = daemon_words->ask + 1;
+    cr_expect(ring_ask_alive(ring));
+    cr_expect_not(ring_ask_alive(ring));
+    cr_expect_not(woken(), "it does not sleep");
+    down();
+}
+
+Test(ring, one_that_sleeps_is_woken_once_until_it_shows_that_it_lives) {
+    up(8, 8);
+    client->alive = client->cq_wait = 1;
+    for (unsigned i = 0; i < 100; i++)
+        (void)ring_ask_alive(ring);
+    char bytes[200];
+    cr_expect_eq(recv(fds[2], bytes, sizeof(bytes), MSG_DONTWAIT), 1, "a byte for each question");
+    client->alive = daemon_words->ask + 1;
+    cr_expect(ring_ask_alive(ring));
+    cr_expect(woken());
+    down();
+}
+
+Test(ring, of_a_client_that_answers_nothing_nothing_can_be_told) {
+    up(8, 8);
+    client->cq_wait = 1;
+    for (unsigned i = 0; i < 3; i++)
+        cr_expect(ring_ask_alive(ring));
+    cr_expect_not(woken(), "an older library would not know why");
+    down();
+}
+
+Test(ring, questions_never_ask_for_an_answer_that_means_none) {
+    up(8, 8);
+    client->alive = 1;
+    ring->look.ask = UINT32_MAX - 2;
+    for (unsigned i = 0; i < 4; i++) {
+        (void)ring_ask_alive(ring);
+        cr_expect_neq(daemon_words->ask + 1, 0);
+    }
+    down();
+}

@@ -3,11 +3,17 @@
  * The dispatcher: every malformed message gets its own error and reaches no handler, every
  * well-formed one reaches exactly its handler. Handlers and the way back are the test's own.
  */
+#include "common/versions.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* In the place of those of the build. */
+const struct rdmad_versions rdmad_abi_versions = {2, 4};
 
 static struct {
     unsigned replies, handled;
@@ -30,6 +36,26 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
                   const int *fds, unsigned nfds) {
     (void)s, (void)type, (void)seq, (void)body, (void)size, (void)fds, (void)nfds;
     seen.replies++;
+}
+
+static unsigned holds, given_back;
+
+void session_hold(struct session *s) {
+    (void)s;
+    holds++;
+}
+
+void session_release(struct session *s) {
+    (void)s;
+    cr_assert_gt(holds, 0);
+    holds--;
+}
+
+void session_close_memory(struct session *s, int fd) {
+    (void)s;
+    cr_assert_gt(holds, 0, "the session may be gone");
+    close(fd);
+    given_back++;
 }
 
 #define HANDLER(name)                                        \
@@ -66,6 +92,7 @@ HANDLER(serve_channel_accept)
 HANDLER(serve_channel_reject)
 HANDLER(serve_channel_close)
 HANDLER(serve_channel_stat)
+HANDLER(serve_channel_keepalive)
 HANDLER(serve_pool_ready)
 HANDLER(serve_ring_ready)
 HANDLER(serve_resume_offer)
@@ -75,6 +102,7 @@ HANDLER(serve_lease_resume)
 HANDLER(serve_attach_resume)
 HANDLER(serve_channel_proof)
 HANDLER(serve_channel_resume)
+HANDLER(serve_part_resume)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -111,6 +139,8 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RESUME] = sizeof(struct rdmad_lease_resume_req),
     [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
     [RDMAD_MSG_CHANNEL_PROOF] = sizeof(struct rdmad_channel_proof_req),
+    [RDMAD_MSG_CHANNEL_KEEPALIVE] = sizeof(struct rdmad_channel_keepalive_req),
+    [RDMAD_MSG_PART_RESUME] = sizeof(struct rdmad_part_resume_req),
     [RDMAD_MSG_CHANNEL_RESUME] = sizeof(struct rdmad_channel_resume_req),
     [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
 };
@@ -141,7 +171,7 @@ static struct message well_formed(uint16_t type) {
 static int first_fd = 0; /* as the porter hands it on: of a memfd */
 
 static void say(bool greeted, const struct message *m, unsigned nfds) {
-    struct session s = {.greeted = greeted};
+    struct session s = {.greeted = greeted, .version = RDMAD_ABI_VERSION};
     memset(&seen, 0, sizeof(seen));
     int fds[RDMAD_MSG_MAX_FDS] = {first_fd, -1, -1, -1};
     serve_message(&s, m->bytes, m->size, fds, nfds);
@@ -164,6 +194,31 @@ Test(serve, every_well_formed_message_reaches_its_handler) {
         cr_assert_eq(seen.seq, 77);
         cr_assert_eq(seen.replies, 0);
     }
+}
+
+/* HELLO of that version; returns of which the answer is. */
+static uint16_t greet(uint16_t version, bool good, const char *words) {
+    struct session s = {.version = rdmad_abi_versions.lowest};
+    struct message m = well_formed(RDMAD_MSG_HELLO);
+    m.h.version = version;
+    memset(&seen, 0, sizeof(seen));
+    serve_message(&s, m.bytes, m.size, NULL, 0);
+    cr_expect_eq(seen.handled, good, "version %u: %s", version, seen.text);
+    cr_expect_eq(seen.status, good ? 0 : RDMAD_E_VERSION, "version %u: %s", version, seen.text);
+    cr_expect(strstr(seen.text, words), "version %u: %s", version, seen.text);
+    return s.version;
+}
+
+Test(serve, hello_agrees_on_a_version_that_both_speak) {
+    for (uint16_t v = 2; v <= 4; v++)
+        cr_expect_eq(greet(v, true, ""), v);
+}
+
+Test(serve, who_speaks_none_of_ours_hears_of_both) {
+    cr_expect_eq(greet(5, false, "proposes version 5"), 4, "which it may speak, too");
+    cr_expect_eq(greet(UINT16_MAX, false, "this rdmad speaks versions 2 to 4"), 4);
+    cr_expect_eq(greet(1, false, "this rdmad speaks versions 2 to 4; install a newer librdmad"), 1,
+                 "the only one that it understands");
 }
 
 Test(serve, a_message_of_any_wrong_length_is_refused) {
@@ -198,7 +253,7 @@ Test(serve, each_wrong_header_field_has_an_error_of_its_own) {
     cr_assert_eq(seen.seq, 0, "without our magic the seq means nothing");
     m = good;
     m.h.version = RDMAD_ABI_VERSION + 1;
-    refused(&m, 0, RDMAD_E_VERSION, "version 3");
+    refused(&m, 0, RDMAD_E_VERSION, "of version 4 came in a session that has agreed on 3");
     m = good;
     m.h.type = 0;
     refused(&m, 0, RDMAD_E_TYPE, "type 0");
@@ -267,4 +322,14 @@ Test(serve, a_text_ends_in_its_field_and_is_zero_filled) {
     cr_assert_not(serve_text_ok(field, sizeof(field)));
     memset(field, 0, sizeof(field));
     cr_assert(serve_text_ok(field, sizeof(field)));
+}
+
+Test(serve, memory_that_nobody_took_is_its_sessions_to_close) {
+    struct session s = {.greeted = true};
+    struct message m = well_formed(RDMAD_MSG_POOL_CREATE);
+    int fds[RDMAD_MSG_MAX_FDS] = {memfd_create("test", MFD_CLOEXEC), -1, -1, -1};
+    serve_message(&s, m.bytes, m.size, fds, 1);
+    cr_expect_eq(given_back, 1, "it is closed on the thread that everybody waits for");
+    cr_expect_eq(fds[0], -1);
+    cr_expect_eq(holds, 0);
 }

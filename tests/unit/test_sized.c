@@ -233,6 +233,7 @@ Test(sized, constants_and_sizes_can_be_asked_for_by_name) {
     cr_assert_eq(rdmad_constant("RDMAD_E_LIMIT"), RDMAD_E_LIMIT);
     cr_assert_eq(rdmad_constant("RDMAD_OK"), 0);
     cr_assert_eq(rdmad_constant("RDMAD_UNKNOWN"), RDMAD_UNKNOWN);
+    cr_assert_eq(rdmad_constant("RDMAD_LIMIT_UID"), RDMAD_LIMIT_UID);
     cr_assert_eq(rdmad_constant("RDMAD_OP_CANCEL"), RDMAD_OP_CANCEL);
     cr_assert_eq(rdmad_constant("RDMAD_OP_COUNT"), RDMAD_OP_COUNT);
     cr_assert_eq(rdmad_constant("RDMAD_SQE_MORE"), RDMAD_SQE_MORE);

@@ -13,6 +13,7 @@
 #                         registered or a lease known
 #   test_bad_sqes         one daemon, whose validator ends them before it asks which way they would go
 #   test_pause            rings that are not read, which no fabric has a part in
+#   test_keepalive        rings that nobody looks at, and words between daemons, likewise
 # What ./check runs of the others over verbs is what a device has a part in: registrations and windows,
 # the queue pairs' order, retries and errors, what is taken away under load, what is left after a death.
 # The rest is the same code over every fabric; ./check runs it over tcp, tests/soak verbs over verbs:
@@ -74,6 +75,9 @@ if(TARGET test_hostile_lessee)
 endif()
 if(TARGET rdmad AND TARGET rdmactl)
   rdmad_guest_test(test_verbs_start ${PROJECT_SOURCE_DIR}/tests/integration/test_verbs_start.sh TIMEOUT 600)
+  if(TARGET checkpointed) # CRIU knows the guest's kernel
+    rdmad_guest_test(verbs_test_checkpoint ${PROJECT_SOURCE_DIR}/tests/integration/test_checkpoint.sh)
+  endif()
   rdmad_guest_test(test_systemd ${PROJECT_SOURCE_DIR}/tests/integration/test_systemd.sh TIMEOUT 600)
   foreach(name test_examples test_rdmactl test_quickstart test_container)
     rdmad_guest_test(verbs_${name} ${PROJECT_SOURCE_DIR}/tests/integration/${name}.sh TIMEOUT 600)

@@ -215,7 +215,8 @@ static bool is_the_next_daemons(const struct op *op, const struct op_result *res
     bool begun = result->outcome != RDMAD_FAILED_UNTOUCHED && op->opcode == RDMAD_OP_SEND;
     bool plain = !op->batch && !(op->flags & RDMAD_SQE_LINK);
     return op->session->left && plain && result->status && !begun &&
-           (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV);
+           (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV ||
+            op->opcode == RDMAD_OP_NOTIFIED);
 }
 
 void op_end(struct worker *w, struct op *op, const struct op_result *result) {

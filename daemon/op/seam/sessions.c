@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sessions.c - sessions: added to a worker, paused, shut out, taken away with all that they have.
+ * sessions.c - sessions: added to a worker, paused, asked for a sign of life, shut out, taken away
+ * with all that they have.
  *
  * In this file as in those beside it a call's two sides stand together: plane_X, which the control
  * thread calls, and before it what the worker does for it. Everything that has to be allocated is
@@ -111,6 +112,25 @@ void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, 
     struct call *c = call_prepare_of(s, CALL_SESSION, pause_session, done, arg);
     *call_session(c) = (struct call_session){.pause = pause};
     call_post(c);
+}
+
+/* ---- alive ------------------------------------------------------------------------------- */
+
+static void ask_alive(struct call *c) {
+    struct op_session *s = &c->session->op;
+    uint32_t cursor = 0;
+    uint64_t handle;
+    bool alive = false;
+    for (struct op_ring *r; (r = slots_next(&s->rings, &cursor, &handle));)
+        alive |= ring_ask_alive(r->ring);
+    if (alive)
+        call_finish(c);
+    else
+        call_fail(c, RDMAD_E_AGAIN, "no sign of life");
+}
+
+void plane_session_ask_alive(struct plane_session *s, plane_done *done, void *arg) {
+    call_post(call_prepare_of(s, CALL_SESSION, ask_alive, done, arg));
 }
 
 /* ---- end --------------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@
  * same occasion rings and links' fabrics that have been quiet for longer than a spin are parked.
  */
 #include "daemon/op/turn/loop.h"
+#include "daemon/base/log.h"
+#include "daemon/base/slice.h"
 #include "daemon/base/thread.h"
 #include "daemon/op/channel/channel.h"
 #include "daemon/op/channel/entry.h"
@@ -22,7 +24,9 @@
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/turn/turn.h"
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -148,8 +152,18 @@ static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
+/* A worker that sleeps between ops would wait for milliseconds beside one that never does. */
+static void ask_for_short_slices(void) {
+    if (slice_shorten() == SLICE_REFUSED)
+        LOG(WARNING,
+            ("a worker may not have short slices (sched_setattr: %s): beside programs that "
+             "never sleep an op may wait for milliseconds until its worker runs",
+             strerror(errno)));
+}
+
 static void *loop_run(void *arg) {
     struct worker *w = arg;
+    ask_for_short_slices();
     while (!w->stopping) {
         w->now_ticks = clock_ticks(); /* first: a stop between the two must show */
         uint64_t now_ns = clock_now_ns();

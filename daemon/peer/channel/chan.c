@@ -43,6 +43,12 @@ void chan_send_end(struct peer *p, uint64_t ref, bool mine, int reason, const ch
     peer_send(p, &m);
 }
 
+void chan_send_alive(struct peer *p, uint64_t ref, bool answer, uint64_t silent_ns) {
+    struct peer_msg m = {.type = PEER_MSG_CHAN_ALIVE,
+                         .chan_alive = {.ref = ref, .answer = answer, .silent_ns = silent_ns}};
+    peer_send(p, &m);
+}
+
 /* Our end is over: tells the other daemon, by the number that it knows of the channel by now. */
 static void chan_tell_other(struct chan *c, int reason, const char *text) {
     struct error why = {.code = reason};
@@ -285,12 +291,23 @@ static void chan_rested(struct channel *ch) {
 static void chan_let_go(struct channel *ch) {
     struct chan *c = ch->record;
     if (!ch->moves) /* else the other end waits for it */
-        chan_tell_other(c, ch->reason, ch->text);
+        chan_tell_other(c, channel_reason_there(ch), ch->text);
     chan_free(c);
 }
 
-static const struct channel_ops chan_ops = {
-    .cancel = chan_cancel, .added = chan_added, .let_go = chan_let_go, .rested = chan_rested};
+/* A daemon that cannot be asked has programs that are never silent. */
+static void chan_ask_alive(struct channel *ch) {
+    const struct chan *c = ch->record;
+    struct peer *p = c->out && c->out->stage == PEER_UP ? c->out : c->in;
+    if (p->version >= PEER_WIRE_KEEPALIVE)
+        chan_send_alive(p, c->other, false, 0);
+}
+
+static const struct channel_ops chan_ops = {.cancel = chan_cancel,
+                                            .added = chan_added,
+                                            .let_go = chan_let_go,
+                                            .rested = chan_rested,
+                                            .ask_alive = chan_ask_alive};
 
 void chan_give_way(struct chan *c, struct channel *ch) {
     c->channel = ch;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * agree.c - by which fabric two daemons reach each other.
+ * agree.c - what two daemons have in common: a version of their protocol, and a fabric.
+ *
+ * The dialler's HELLO says which versions it speaks, the acceptor chooses, and its HELLO is of that
+ * version. Where there is none in common it says BYE with both ranges.
  *
  * Each says in its HELLO which fabrics it offers, the best first, and why there are no more of
  * them. Both take the first of their own that the other offers, too. As every daemon puts verbs
@@ -16,6 +19,26 @@
 #include "daemon/peer/control/conn.h"
 #include <stdio.h>
 #include <string.h>
+
+bool agree_on_version(struct peer *p, const struct peer_hello *theirs) {
+    const struct rdmad_versions ours = peer_versions;
+    uint16_t head = p->heard_version, newest = theirs->newest > head ? theirs->newest : head;
+    struct rdmad_versions they = {head, newest};
+    char here[RDMAD_VERSIONS_TEXT], there[RDMAD_VERSIONS_TEXT];
+    uint16_t common = rdmad_versions_common(ours, they);
+    if (p->outgoing && head != newest)
+        common = 0; /* it has not chosen */
+    if (common) {
+        p->version = common;
+        return true;
+    }
+    peer_refuse(p, RDMAD_E_VERSION,
+                "%.64s at %s speaks %s of the peers' protocol, %.64s %s: update the older of the "
+                "two daemons",
+                theirs->node, p->address, rdmad_versions_print(they, there),
+                p->peers->state->node_name, rdmad_versions_print(ours, here));
+    return false;
+}
 
 void agree_offer(const struct peers *ps, struct peer_hello *hello) {
     const struct fabric_ops *ops;

@@ -3,11 +3,11 @@
  * hello.c - who the other daemon is, and whether we fit together.
  *
  * The dialler says hello first, the acceptor answers with its own; then both are up. When there is
- * no fabric in common (agree.c), or no place for one more peer (room.c), the answer is BYE with the
- * reason, which the dialler hands to whoever wanted the connection. A daemon that has dialled
- * itself under another name notices by the node id. Where this node has an identity, all of that is
- * said over TLS, and both names are those of certificates (certificate.c). Our answer to a dialler
- * waits for the end of what it had here before (former.c).
+ * no version or no fabric in common (agree.c), or no place for one more peer (room.c), the answer
+ * is BYE with the reason, which the dialler hands to whoever wanted the connection. A daemon that
+ * has dialled itself under another name notices by the node id. Where this node has an identity,
+ * all of that is said over TLS, and both names are those of certificates (certificate.c). Our
+ * answer to a dialler waits for the end of what it had here before (former.c).
  */
 #include "daemon/peer/connect/hello.h"
 #include "daemon/peer/connect/agree.h"
@@ -31,6 +31,7 @@ static void hello_send(struct peer *p) {
     memcpy(m.hello.node_id, st->node_id, sizeof(m.hello.node_id));
     m.hello.life = st->life;
     m.hello.serial = p->id;
+    m.hello.newest = p->version ? p->version : peer_versions.highest;
     if (p->outgoing)
         former_line(p, m.hello.line);
     memcpy(m.hello.node, st->node_name, sizeof(m.hello.node));
@@ -119,6 +120,8 @@ void hello_take(struct peer *p, const struct peer_msg *msg) {
     struct error why;
 
     assert(p->stage == PEER_GREETING || p->stage == PEER_WAITING);
+    if (!agree_on_version(p, hello))
+        return;
     if (!certificate_names(p, hello->node))
         return;
     memcpy(p->name, hello->node, sizeof(p->name));

@@ -42,6 +42,7 @@ void peer_send(struct peer *p, const struct peer_msg *m) {
         return;
     size_t length = peer_wire_encode(m, frame);
     struct error why;
+    peer_wire_set_version(frame, p->version ? p->version : peer_versions.lowest);
     if (!transport_write(p->way, frame, length)) {
         error_set(&why, RDMAD_E_NOMEM, "out of memory for a message to the peer");
         peer_end(p, &why);
@@ -85,6 +86,11 @@ static int conn_next_length(const struct peer *p, size_t *length, struct error *
     if (evbuffer_copyout(input, head, sizeof(head)) < (ssize_t)sizeof(head))
         return 0;
     return peer_wire_length(head, !p->outgoing, length, err);
+}
+
+/* What was said before both had agreed is hello's to judge. */
+static bool conn_agreed(const struct peer *p, const struct peer_msg *m) {
+    return !p->version || p->heard_version == p->version || m->type == PEER_MSG_BYE;
 }
 
 bool peer_has_frame(const struct peer *p) {
@@ -138,8 +144,14 @@ bool peer_take_frame(struct peer *p, struct peer_msg *out) {
         return false;
     }
     evbuffer_remove(input, frame, length);
+    p->heard_version = peer_wire_version(frame);
     if (peer_wire_decode(frame, length, out, &err)) {
         peer_refuse(p, err.code, "%s", err.text);
+        return false;
+    }
+    if (!conn_agreed(p, out)) {
+        peer_refuse(p, RDMAD_E_PROTOCOL, "a %s of version %u, where %u was agreed on",
+                    peer_wire_name(out->type), p->heard_version, p->version);
         return false;
     }
     return true;

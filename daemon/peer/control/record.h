@@ -125,6 +125,8 @@ struct peer {
     unsigned needs[PEER_NEEDS];
     unsigned holds; /* callbacks under way, and what the storeys above still have of it */
     uint64_t since_ns;
+    uint16_t version;       /* agreed on, from hello on; 0: none yet */
+    uint16_t heard_version; /* of the last frame that came */
 
     /* Incoming: what its hello said, which tells the connections that it replaces. */
     bool greeted;

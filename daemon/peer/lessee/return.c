@@ -52,6 +52,26 @@ static bool return_is_awaited(struct peer *p) {
     return false;
 }
 
+static bool return_has_away(struct peer *p) {
+    uint32_t cursor = 0;
+    uint64_t ref;
+    const struct claim *c;
+    while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref)))
+        if (claim_is_away(c))
+            return true;
+    return false;
+}
+
+bool peers_await(struct peers *ps, const struct rdmad_uri *uri) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->outgoing && p->port == uri->port && !strcmp(p->host, uri->host) &&
+            return_has_away(p))
+            return true;
+    }
+    return false;
+}
+
 /* ---- the peer is lost ---------------------------------------------------------------------- */
 
 /* Whether p, lost for that reason, is dialled again for leases. */

@@ -46,6 +46,11 @@ static void walk_chan_end(struct cursor *c, struct peer_msg *m) {
     cursor_i32(c, &m->chan_end.reason);
     cursor_text(c, m->chan_end.text, sizeof(m->chan_end.text));
 }
+static void walk_chan_alive(struct cursor *c, struct peer_msg *m) {
+    cursor_u64(c, &m->chan_alive.ref);
+    cursor_u32(c, &m->chan_alive.answer);
+    cursor_u64(c, &m->chan_alive.silent_ns);
+}
 
 static void walk_entry(struct cursor *c, struct rdmad_name_entry *e) {
     cursor_text(c, e->name, sizeof(e->name));
@@ -124,6 +129,11 @@ static const char *check_chan_bind(struct peer_msg *m) {
         return "the channel has no number";
     return check_end(m->chan_bind.kind, m->chan_bind.worker);
 }
+static const char *check_chan_alive(struct peer_msg *m) {
+    if (m->chan_alive.answer > 1)
+        return "it is neither a question nor an answer";
+    return !m->chan_alive.answer && m->chan_alive.silent_ns ? "a question that answers" : NULL;
+}
 static const char *check_chan_end(struct peer_msg *m) {
     if (m->chan_end.mine > 1)
         return "mine is neither 0 nor 1";
@@ -185,6 +195,7 @@ const struct form form_channel_messages[PEER_MSG_COUNT] = {
                             check_chan_bind},
     [PEER_MSG_CHAN_OPEN] = {"CHAN_OPEN", 8, DIALLER, walk_chan_open, NULL},
     [PEER_MSG_CHAN_END] = {"CHAN_END", 8 + 4 + 4 + TEXT_BYTES, BOTH, walk_chan_end, check_chan_end},
+    [PEER_MSG_CHAN_ALIVE] = {"CHAN_ALIVE", 8 + 4 + 8, BOTH, walk_chan_alive, check_chan_alive},
     [PEER_MSG_NAMES_REQ] = {"NAMES_REQ", 8 + 2 * NAME_BYTES, DIALLER, walk_names_req,
                             check_names_req},
     [PEER_MSG_NAMES_REP] = {"NAMES_REP", 8 + 4 + ENTRY_BYTES, ACCEPTOR, walk_names_rep,

@@ -9,13 +9,23 @@
 
 /* ---- the messages -------------------------------------------------------------------------- */
 
+/* newest has the place of the serial's two highest bytes, which have always been zero. To who does
+ * not know that it is a larger serial, which still only grows in a life. */
+static void walk_serial(struct cursor *c, struct peer_hello *hello) {
+    uint32_t low = (uint32_t)hello->serial;
+    uint16_t high = (uint16_t)(hello->serial >> 32);
+    cursor_u32(c, &low);
+    cursor_u16(c, &high);
+    cursor_u16(c, &hello->newest);
+    hello->serial = (uint64_t)high << 32 | low;
+}
 static void walk_peer_hello(struct cursor *c, struct peer_msg *m) {
     cursor_u32(c, &m->hello.magic);
     cursor_bytes(c, m->hello.node_id, sizeof(m->hello.node_id));
     cursor_bytes(c, m->hello.life.node, sizeof(m->hello.life.node));
     cursor_u32(c, &m->hello.life.number);
     cursor_bytes(c, m->hello.life.key, sizeof(m->hello.life.key));
-    cursor_u64(c, &m->hello.serial);
+    walk_serial(c, &m->hello);
     cursor_bytes(c, m->hello.line, sizeof(m->hello.line));
     cursor_text(c, m->hello.node, sizeof(m->hello.node));
     for (unsigned i = 0; i < PEER_FABRICS_MAX; i++)

@@ -4,8 +4,8 @@
  *
  * A stream of frames: an 8-byte head {length of the whole frame, type, version, 0} and the body of
  * the type, of exactly one size; all numbers little-endian, all texts NUL-terminated and zero-
- * filled. The head and BYE never change, so that daemons of different versions can at least tell
- * each other so.
+ * filled. The head, HELLO and BYE never change. HELLO says which versions its sender speaks; from
+ * the acceptor's HELLO on all frames but BYE bear the one that was agreed on, the highest of both.
  *
  * Who dials is the lessee's daemon, who accepts the owner's; each message has its direction. Both
  * sides number an attach in their own table, and a message carries the number of the side that
@@ -27,9 +27,8 @@
  *   DELEGATE_REQ, REQUEST_REQ, KEEP_REQ ->   <- DELEGATE_REP, ATTACH_REP, KEEP_REP
  *   NAMES_REQ ->                     <- NAMES_REP, one a name
  *   WATCH_REQ, WATCH_MORE, UNWATCH -> <- NAME_EV
- *   CHAN_REQ, CHAN_AGAIN, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END: both. See below.
- *   CERTIFICATE: both, when the sender has its next one
- *   PING, PONG, BYE: both
+ *   CHAN_REQ, CHAN_AGAIN, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END, CHAN_ALIVE: both. See
+ * below. CERTIFICATE: both, when the sender has its next one PING, PONG, BYE: both
  *
  * Durations cross the wire, never times. A lessee counts a duration from when it asked, so it never
  * believes in more time than the owner; RENEWED therefore only makes it ask.
@@ -41,12 +40,16 @@
 #ifndef RDMAD_PEER_WIRE_MESSAGE_H
 #define RDMAD_PEER_WIRE_MESSAGE_H
 
+#include "common/versions.h"
 #include "daemon/base/life.h"
 #include "daemon/fabric/fabric.h"
 #include <rdmad/wire.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 7u
+#define PEER_WIRE_VERSION 8u        /* the highest that we speak */
+#define PEER_WIRE_OLDEST 7u
+#define PEER_WIRE_KEEPALIVE 8u /* the first with CHAN_ALIVE */
+extern const struct rdmad_versions peer_versions; /* these; versions.c */
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
@@ -93,6 +96,7 @@ enum peer_msg_type {
     PEER_MSG_KEEP_REP,
     PEER_MSG_CERTIFICATE,
     PEER_MSG_CHAN_AGAIN,
+    PEER_MSG_CHAN_ALIVE,
     PEER_MSG_COUNT
 };
 
@@ -102,7 +106,11 @@ struct peer_hello {
     uint32_t magic;
     uint8_t node_id[PEER_NODE_ID_BYTES]; /* random, of this life */
     struct life life;                    /* number 0: it tells none, and replaces nothing */
-    uint64_t serial;                     /* of the dialler's connections in this life */
+    uint64_t serial; /* of the dialler's connections in this life; less than 2^48 */
+    /* The highest version that its sender speaks. The lowest is that of the frame's head. The
+     * acceptor sends the one that it has chosen as both. 0, of whoever has no such field: the same
+     * as in the head. */
+    uint16_t newest;
     /* A number of the dialler's for the address that it dialled, in this life. Of connections with
      * the same line it keeps only the latest. Only the dialler and whoever answers there know it.
      * The acceptor sends zero. */
@@ -205,6 +213,7 @@ struct peer_link_rep {
  *   B -> A  CHAN_BIND     on B's connection to A
  *   A -> B  CHAN_OPEN     on A's connection: from now on B may send
  *   either  CHAN_END      on either connection, both ways: the end is gone
+ *   either  CHAN_ALIVE    likewise: for how long has your program been silent? and the answer
  *
  * A channel that was open, and whose way is gone, gets another in the same way, but for the first
  * step: CHAN_AGAIN, whose token is the channel's key. REFUSE and END then are about this way; the
@@ -242,6 +251,12 @@ struct peer_chan_end {
     uint32_t mine; /* 1: ref is the sender's number: it gives up before it was told another */
     int32_t reason;
     char text[RDMAD_TEXT_MAX + 1];
+};
+
+struct peer_chan_alive {
+    uint64_t ref;       /* the receiver's number of its end */
+    uint32_t answer;    /* 0: it is a question */
+    uint64_t silent_ns; /* of an answer: the program at the sender's end, as far as is known */
 };
 
 struct peer_delegate_req {
@@ -336,6 +351,7 @@ struct peer_msg {
         struct peer_chan_bind chan_bind;
         struct peer_chan_open chan_open;
         struct peer_chan_end chan_end;
+        struct peer_chan_alive chan_alive;
         struct peer_delegate_req delegate_req;
         struct peer_delegate_rep delegate_rep;
         struct peer_request_req request_req;

@@ -37,29 +37,48 @@ size_t peer_wire_encode(const struct peer_msg *m, uint8_t frame[PEER_WIRE_MAX]) 
     const struct form *f = wire_form_of(m->type);
     assert(f); /* whoever sends knows what */
     size_t length = PEER_WIRE_HEAD + f->size;
-    uint16_t head[4] = {(uint16_t)length, m->type, PEER_WIRE_VERSION, 0};
+    uint16_t head[4] = {(uint16_t)length, m->type, peer_versions.highest, 0};
     struct cursor c = {.at = frame, .end = frame + length};
     wire_head(&c, head);
     f->walk(&c, &copy);
     return length;
 }
 
-int peer_wire_length(const uint8_t head[PEER_WIRE_HEAD], bool from_dialler, size_t *length,
-                     struct error *err) {
+/* All four numbers. */
+static void wire_read_head(const uint8_t head[PEER_WIRE_HEAD], uint16_t h[4]) {
     uint8_t copy[PEER_WIRE_HEAD];
-    uint16_t h[4] = {0};
     struct cursor c = {.at = copy, .end = copy + sizeof(copy), .reading = true};
     memcpy(copy, head, sizeof(copy));
     wire_head(&c, h);
+}
+
+void peer_wire_set_version(uint8_t frame[PEER_WIRE_HEAD], uint16_t version) {
+    uint16_t h[4];
+    struct cursor c = {.at = frame, .end = frame + PEER_WIRE_HEAD};
+    wire_read_head(frame, h);
+    h[2] = version;
+    wire_head(&c, h);
+}
+
+uint16_t peer_wire_version(const uint8_t head[PEER_WIRE_HEAD]) {
+    uint16_t h[4];
+    wire_read_head(head, h);
+    return h[2];
+}
+
+int peer_wire_length(const uint8_t head[PEER_WIRE_HEAD], bool from_dialler, size_t *length,
+                     struct error *err) {
+    char words[RDMAD_VERSIONS_TEXT];
+    uint16_t h[4];
+    wire_read_head(head, h);
 
     if (h[3] != 0)
         return error_set(err, RDMAD_E_PROTOCOL, "this is no frame of rdmad's peer protocol");
-    if (h[2] != PEER_WIRE_VERSION && h[1] != PEER_MSG_BYE)
-        return error_set(
-            err, RDMAD_E_VERSION,
-            "peer protocol version %u is spoken there, version %u here; update the older "
-            "of the two daemons",
-            h[2], PEER_WIRE_VERSION);
+    if (!rdmad_versions_have(peer_versions, h[2]) && h[1] != PEER_MSG_BYE && h[1] != PEER_MSG_HELLO)
+        return error_set(err, RDMAD_E_VERSION,
+                         "peer protocol version %u is spoken there, %s here; update the older "
+                         "of the two daemons",
+                         h[2], rdmad_versions_print(peer_versions, words));
     const struct form *f = wire_form_of(h[1]);
     if (!f)
         return error_set(err, RDMAD_E_PROTOCOL, "message type %u is unknown", h[1]);

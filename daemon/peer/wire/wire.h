@@ -8,11 +8,14 @@
 #include "daemon/base/error.h"
 #include "daemon/peer/wire/message.h"
 
-/* Writes m as a frame; returns its length. */
+/* Writes m as a frame of our highest version; returns its length. */
 size_t peer_wire_encode(const struct peer_msg *m, uint8_t frame[PEER_WIRE_MAX]);
+/* Has a frame be of another version. */
+void peer_wire_set_version(uint8_t frame[PEER_WIRE_HEAD], uint16_t version);
+uint16_t peer_wire_version(const uint8_t head[PEER_WIRE_HEAD]);
 
-/* Tells the length of the frame that begins with head. Returns RDMAD_OK, or RDMAD_E_VERSION or
- * RDMAD_E_PROTOCOL with a sentence in err. */
+/* Tells the length of the frame that begins with head. Returns RDMAD_OK, or RDMAD_E_VERSION (no
+ * version of ours, which HELLO and BYE may have) or RDMAD_E_PROTOCOL with a sentence in err. */
 int peer_wire_length(const uint8_t head[PEER_WIRE_HEAD], bool from_dialler, size_t *length,
                      struct error *err);
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * attach_again.c - whether it is worth it, and a timer.
+ */
+#include "daemon/serve/attach_again.h"
+#include "daemon/base/clock.h"
+#include "daemon/peer/peer.h"
+#include "daemon/state/origin.h"
+
+#define AGAIN_NS (20 * NSEC_PER_MSEC)
+
+static void again_stop_waiting(struct attach_again *a) {
+    timer_unset(&a->session->state->timers, &a->timer);
+    list_remove(&a->waiting.node);
+    quota_discharge(&a->charge);
+}
+
+static void again_is_due(struct timer *timer, uint64_t now_ns) {
+    struct attach_again *a = container_of(timer, struct attach_again, timer);
+    (void)now_ns;
+    again_stop_waiting(a);
+    a->due(a, NULL);
+}
+
+static void again_given_up(struct session_call *waiting, const struct error *why) {
+    struct attach_again *a = container_of(waiting, struct attach_again, waiting);
+    again_stop_waiting(a);
+    a->due(a, why);
+}
+
+static bool again_may_mend(const struct attach_again *a, const struct error *why) {
+    bool leaves = why->code == RDMAD_E_SHUTDOWN || why->code == RDMAD_E_PEER_LOST;
+    return leaves ||
+           (a->patient && (why->code == RDMAD_E_UNREACHABLE || why->code == RDMAD_E_NO_LEASE));
+}
+
+static bool again_is_allowed(const struct attach_again *a) {
+    const struct session *s = a->session;
+    return a->until_ns && origin_is_set(s) && !s->closing && !s->state->stopping &&
+           s->state->config->peer_return_ms &&
+           clock_after(state_now(s->state), AGAIN_NS) < a->until_ns;
+}
+
+bool attach_waits(struct attach_again *a, const struct error *why) {
+    struct session *s = a->session;
+    struct state *st = s->state;
+    struct error none;
+    if (!again_is_allowed(a))
+        return false;
+    a->patient = a->patient || peers_await(st->peers, &a->uri);
+    if (!again_may_mend(a, why) || quota_charge(&st->quota, &s->account, s->uid_account,
+                                                QUOTA_QUESTIONS, 1, &a->charge, &none))
+        return false;
+    a->patient = true;
+    a->waiting.give_up = again_given_up;
+    timer_init(&a->timer, again_is_due);
+    if (timer_set(&st->timers, &a->timer, clock_after(state_now(st), AGAIN_NS))) {
+        quota_discharge(&a->charge);
+        return false;
+    }
+    list_append(&s->calls, &a->waiting.node);
+    return true;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keepalive.c - a timer, a question, and what comes of the answer.
+ *
+ * Bound: the time that was asked for, a quarter of it until the question that finds out, and as
+ * much for the look behind it, whose answer comes with the next question.
+ */
+#include "daemon/state/keepalive.h"
+#include "daemon/state/alive.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct keepalive {
+    struct channel_keepalive base;
+    struct channel *channel;
+    struct keepalive_terms terms;
+    struct timer timer;
+    bool silent, told; /* as is known; as the client was told */
+    uint64_t silent_ns;
+    struct late_event event;
+};
+
+static struct keepalive *keepalive_of(const struct channel *ch) {
+    return container_of(ch->keepalive, struct keepalive, base);
+}
+
+static void keepalive_send(struct late_event *e) {
+    struct keepalive *k = container_of(e, struct keepalive, event);
+    struct rdmad_ev_channel_silent ev = {
+        .channel = k->channel->handle, .silent_ns = k->silent_ns, .silent = k->silent};
+    if (k->told == k->silent)
+        return; /* it has changed back before the client read */
+    k->told = k->silent;
+    session_send(k->channel->session, RDMAD_EV_CHANNEL_SILENT, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+/* Without memory for the timer it ends as if it had not been wanted; a heap that has had room for
+ * it has. */
+static bool keepalive_rearm(struct keepalive *k) {
+    struct state *st = k->channel->session->state;
+    uint64_t every_ns = k->terms.silent_ns / 4;
+    if (every_ns > ALIVE_ASK_NS)
+        every_ns = ALIVE_ASK_NS;
+    return timer_set(&st->timers, &k->timer, clock_after(state_now(st), every_ns)) == 0;
+}
+
+static void keepalive_ask(struct channel *ch) {
+    struct channel *other;
+    if (ch->stage != CHANNEL_OPEN || ch->way != CHANNEL_THERE || ch->session->closing)
+        return;
+    if (ch->remote) {
+        ch->ops->ask_alive(ch);
+        return;
+    }
+    other = channel_by_number(ch->session->state, ch->other);
+    if (other)
+        keepalive_told(ch, alive_silent_ns(other->session));
+}
+
+static void keepalive_tick(struct timer *timer, uint64_t now_ns) {
+    struct keepalive *k = container_of(timer, struct keepalive, timer);
+    (void)now_ns;
+    if (k->channel->stage != CHANNEL_OPEN)
+        return; /* it never is again */
+    (void)keepalive_rearm(k);
+    keepalive_ask(k->channel);
+}
+
+static void keepalive_drop(struct channel *ch) {
+    struct keepalive *k = keepalive_of(ch);
+    ch->keepalive = NULL;
+    timer_unset(&ch->session->state->timers, &k->timer);
+    late_event_drop(&k->event);
+    free(k);
+}
+
+int keepalive_set(struct channel *ch, const struct keepalive_terms *terms, struct error *err) {
+    struct keepalive *k;
+    if (ch->keepalive)
+        keepalive_drop(ch);
+    if (!terms->silent_ns)
+        return 0;
+    k = calloc(1, sizeof(*k));
+    if (k) {
+        k->base.drop = keepalive_drop;
+        k->channel = ch;
+        k->terms = *terms;
+        timer_init(&k->timer, keepalive_tick);
+        late_event_init(&k->event, keepalive_send);
+    }
+    if (!k || !keepalive_rearm(k)) {
+        free(k);
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel's keep-alive");
+    }
+    ch->keepalive = &k->base;
+    keepalive_ask(ch); /* so that the time counts from now on */
+    return 0;
+}
+
+static void keepalive_end(struct channel *ch, const struct keepalive *k) {
+    char text[RDMAD_TEXT_MAX + 1];
+    snprintf(text, sizeof(text),
+             "the program at the other end has shown no sign of life for %" PRIu64
+             " ms, of %" PRIu64
+             " that its keep-alive allows: it is stopped, hangs, or looks at none of its rings",
+             k->silent_ns / NSEC_PER_MSEC, k->terms.silent_ns / NSEC_PER_MSEC);
+    ch->given_up = true;
+    channel_end(ch, RDMAD_E_TIMEOUT, text);
+}
+
+void keepalive_told(struct channel *ch, uint64_t silent_ns) {
+    struct keepalive *k = ch->keepalive ? keepalive_of(ch) : NULL;
+    if (!k || ch->stage != CHANNEL_OPEN)
+        return;
+    k->silent_ns = silent_ns;
+    k->silent = silent_ns >= k->terms.silent_ns;
+    if (k->silent && k->terms.ends)
+        keepalive_end(ch, k);
+    else if (k->silent != k->told)
+        session_tell(ch->session, &k->event);
+}

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: MIT
+"""Services and channels: messages, straight into memory of the receiver."""
+from __future__ import annotations
+
+import typing
+import weakref
+
+from ._lease import Lease
+from ._library import NULL, Buffer, Ended, Memory, check, check_transfer, ffi, lib, make, patiently, text, waited
+from ._made import CONSTANTS, BusyError, ChannelKind
+from ._pool import Core
+
+Forget = typing.Callable[[typing.Any], None]
+
+
+class Message(typing.NamedTuple):
+    """What came: bytes, the sender's 32 bits if it sent some, whether it is a lease's URI."""
+
+    length: int
+    imm: typing.Optional[int]
+    lease: bool = False
+
+
+class Incoming(typing.NamedTuple):
+    """Who connects; as true as the connecting daemon says, but for a node's name that is proven."""
+
+    id: int
+    uid: int
+    kind: ChannelKind
+    node: str
+    address: str
+    proven: bool
+
+
+class ChannelAudit(typing.NamedTuple):
+    """What went through this end; lost: of the other end's messages, on a channel that may lose some."""
+
+    messages_sent: int
+    bytes_sent: int
+    messages_received: int
+    bytes_received: int
+    lost: int
+
+
+def message_of(cqe_or_message: typing.Any, length: int) -> Message:
+    imm = cqe_or_message.imm if cqe_or_message.flags & CONSTANTS["RDMAD_CQE_IMM"] else None
+    return Message(length, imm, bool(cqe_or_message.flags & CONSTANTS["RDMAD_CQE_LEASE"]))
+
+
+class Channel:
+    """One end of a channel. Made by Session.connect and Service.accept. Any thread may use it.
+
+    Lives until close() or abort(), or its session does. `with channel:` closes it at the end. Memory that send and
+    recv name lies in a pool.
+    """
+
+    def __init__(self, core: Core, pointer: typing.Any, forget: Forget, lease_came: typing.Callable) -> None:
+        self._core, self._forget, self._lease_came = core, forget, lease_came
+        self._address = int(ffi.cast("uintptr_t", pointer))
+        self._use = Ended(pointer, "the channel")
+        info = self._info()
+        self._use.what = f"the channel to {text(info.peer_node)}"
+
+    def _info(self) -> typing.Any:
+        info = make("rdmad_channel_info")
+        with self._use as channel:
+            lib.rdmad_channel_get_info(channel, info)
+        return info
+
+    @property
+    def kind(self) -> ChannelKind:
+        """What it is, not what was asked for."""
+        return ChannelKind(self._info().kind)
+
+    @property
+    def max_message(self) -> int:
+        """Bytes; a longer one is refused with RangeError."""
+        return self._info().max_message
+
+    @property
+    def peer_uid(self) -> int:
+        """Of the other end's program, as its daemon says."""
+        return self._info().peer_uid
+
+    @property
+    def peer_node(self) -> str:
+        with self._use as channel:
+            info = make("rdmad_channel_info")
+            lib.rdmad_channel_get_info(channel, info)
+            return text(info.peer_node)
+
+    @property
+    def fabric(self) -> str:
+        """ "local", "tcp" or "verbs"."""
+        with self._use as channel:
+            info = make("rdmad_channel_info")
+            lib.rdmad_channel_get_info(channel, info)
+            return text(info.fabric)
+
+    @property
+    def closed(self) -> int:
+        """0, or the RDMAD_E_* that tells how it ended."""
+        return self._info().closed
+
+    def send(self, data: Buffer, imm: typing.Optional[int] = None) -> None:
+        """Sends data; returns when it is in a receive of the other end (of the weaker kinds: when it has left), at
+        the latest after the daemon's default time. TooSmallError: that receive is smaller; the channel goes on."""
+        memory = Memory(data, False)
+        with self._use as channel:
+            if imm is None:
+                code = lib.rdmad_send(channel, memory.address, memory.length)
+            else:
+                code = lib.rdmad_send_imm(channel, memory.address, memory.length, imm)
+            check_transfer(code, self._core.session)
+
+    def recv(self, into: Buffer, timeout_ms: int = -1) -> Message:
+        """The next message, into the memory given. timeout_ms: -1 for ever, 0 not at all; TimeoutError, and no
+        message was lost. ClosedError: the other end has closed."""
+        memory, message = Memory(into, True), make("rdmad_message")
+
+        def once(ms: int) -> bool:
+            with self._use as channel:
+                return waited(lib.rdmad_recv(channel, memory.address, memory.length, ms, message), self._core.session)
+
+        if timeout_ms < 0 and self.kind != ChannelKind.RELIABLE:
+            once(-1)  # who does not wait for receives finds one at any moment
+        else:
+            patiently(timeout_ms, once, self._use.what)
+        return message_of(message, message.length)
+
+    def send_lease(self, lease: typing.Union[Lease, str]) -> None:
+        """Sends a lease's URI, for the other end to attach to."""
+        uri = lease if isinstance(lease, str) else lease.uri
+        with self._use as channel:
+            check_transfer(lib.rdmad_send_lease(channel, uri.encode()), self._core.session)
+
+    def recv_lease(self, timeout_ms: int = -1) -> Lease:
+        """Receives one and attaches. ProtocolError: the next message is none; it is lost."""
+        out = ffi.new("rdmad_lease **")
+
+        def once(ms: int) -> bool:
+            with self._use as channel:
+                return waited(lib.rdmad_recv_lease(channel, ms, out), self._core.session)
+
+        patiently(timeout_ms, once, self._use.what)
+        return self._lease_came(out[0])
+
+    def audit(self) -> ChannelAudit:
+        """What went through this end, as the daemon says."""
+        it = make("rdmad_channel_audit")
+        with self._use as channel:
+            check(lib.rdmad_channel_get_audit(channel, it), self._core.session)
+        return ChannelAudit(it.messages_sent, it.bytes_sent, it.messages_received, it.bytes_received, it.lost)
+
+    def close(self) -> None:
+        """Delivers what was sent before and tells the other end, whose receives for nothing end with ClosedError.
+        Does nothing the second time."""
+        pointer = self._use.take()
+        if pointer is None:
+            return
+        self._forget(self)
+        check(lib.rdmad_channel_close(pointer), self._core.session)
+
+    def abort(self) -> None:
+        """At once: whatever is under way, here and there, ends with CanceledError."""
+        pointer = self._use.take()
+        if pointer is not None:
+            self._forget(self)
+            lib.rdmad_channel_abort(pointer)
+
+    def __enter__(self) -> "Channel":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.close() if kind is None else self.abort()
+
+
+class Gift:
+    """Memory of a service's budget that a requester has filled and handed over."""
+
+    def __init__(self, core: Core, service: "Service", address: typing.Any, length: int) -> None:
+        self._core, self._service, self._address, self.length = core, service, address, length
+        self._root = core.view(ffi.cast("char *", address), length, lambda: None, "what was handed over")
+
+    @property
+    def memory(self) -> memoryview:
+        """It. Views of it keep the session alive."""
+        if self._root is None:
+            raise BusyError("this memory was given back to the service's budget")
+        return memoryview(self._root)
+
+    def give_back(self) -> None:
+        """To the service's budget. BusyError while it is viewed. Does nothing the second time."""
+        if self._root is None:
+            return
+        seen, self._root = weakref.ref(self._root), None
+        self._root = seen()
+        if self._root is not None:
+            raise BusyError("memory that was handed over is still viewed; release its views and arrays first")
+        with self._service._use as service:
+            check(lib.rdmad_service_free(service, self._address), self._core.session)
+
+
+class Service:
+    """A service under a name, which others connect to. Made by Session.listen. Any thread may use it.
+
+    `with service:` closes it at the end.
+    """
+
+    def __init__(self, core: Core, pointer: typing.Any, forget: Forget, channel_came: typing.Callable,
+                 budget: typing.Any) -> None:
+        self._core, self._forget, self._channel_came, self._budget = core, forget, channel_came, budget
+        self._address = int(ffi.cast("uintptr_t", pointer))
+        self._uri = text(lib.rdmad_service_uri(pointer))
+        self._use = Ended(pointer, f"the service {self._uri}")
+
+    @property
+    def uri(self) -> str:
+        """ "rdmad://HOST:PORT/NAME"."""
+        return self._uri
+
+    def _accept(self, who: typing.Any, timeout_ms: int) -> typing.Optional[Channel]:
+        """None: nobody came."""
+        out = ffi.new("rdmad_channel **")
+        with self._use as service:
+            came = waited(lib.rdmad_accept(service, who, timeout_ms, out), self._core.session)
+        return self._channel_came(out[0]) if came else None
+
+    def accept(self, who: typing.Optional[Incoming] = None, timeout_ms: int = -1) -> Channel:
+        """A channel to who connects, or to the first that does. timeout_ms: -1 for ever, 0 not at all; TimeoutError.
+        HandleError: that one does not wait any more."""
+        came: typing.List[Channel] = []
+
+        def once(ms: int) -> bool:
+            channel = self._accept(NULL if who is None else make("rdmad_incoming", id=who.id), ms)
+            if channel is not None:
+                came.append(channel)
+            return channel is not None
+
+        patiently(timeout_ms, once, self._use.what)
+        return came[0]
+
+    def next_incoming(self, timeout_ms: int = -1) -> Incoming:
+        """The first that waits, for accept or reject."""
+        it = make("rdmad_incoming")
+
+        def once(ms: int) -> bool:
+            with self._use as service:
+                return waited(lib.rdmad_next_incoming(service, ms, it), self._core.session)
+
+        patiently(timeout_ms, once, self._use.what)
+        return Incoming(it.id, it.uid, ChannelKind(it.kind), text(it.node), text(it.address),
+                        bool(it.flags & CONSTANTS["RDMAD_PEER_PROVEN"]))
+
+    def reject(self, who: Incoming, why: str = "") -> None:
+        """Its connect ends with RefusedError and that text."""
+        with self._use as service:
+            check(lib.rdmad_reject(service, make("rdmad_incoming", id=who.id), why.encode() if why else NULL),
+                  self._core.session)
+
+    def close(self) -> None:
+        """Who waits is refused, channels that were accepted go on, requested leases end."""
+        pointer = self._use.take()
+        if pointer is not None:
+            self._forget(self)
+            lib.rdmad_service_close(pointer)
+            self._budget = None
+
+    def __enter__(self) -> "Service":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""librdmad itself: loaded, and its codes turned into exceptions."""
+from __future__ import annotations
+
+import threading
+import time
+import typing
+
+from ._declared import ffi
+from ._made import CONSTANTS, ERRORS, INIT, SONAME, HandleError, BusyError, Outcome, TimeoutError
+from ._base import Error
+
+lib = ffi.dlopen(SONAME)
+NULL = ffi.NULL
+UNTIL_SIGNALS = 250  # ms: how long a call that waits for ever keeps Python from hearing of a signal
+PATIENCE = 2  # seconds: how long whoever ends an object waits for other threads' calls with it
+
+Buffer = typing.Any  # whatever has the buffer protocol: memoryview, bytearray, numpy.ndarray
+
+
+def text(chars: typing.Any) -> str:
+    return "" if chars == NULL else ffi.string(chars).decode("utf-8", "replace")
+
+
+def begin(it: typing.Any, size: int, init: typing.Mapping[str, typing.Any]) -> None:
+    it.size = size
+    for name, value in init.items():
+        if isinstance(value, dict):
+            begin(getattr(it, name), ffi.sizeof(getattr(it, name)), value)
+        else:
+            setattr(it, name, value)
+
+
+def make(struct: str, **fields: typing.Any) -> typing.Any:
+    """A struct as its INIT has it, with its size, and with those fields."""
+    it = ffi.new(f"struct {struct} *")
+    begin(it, ffi.sizeof(f"struct {struct}"), INIT[struct])
+    for name, value in fields.items():
+        setattr(it, name, value)
+    return it
+
+
+def error(code: int, sentence: str = "", outcome: typing.Optional[int] = None) -> Error:
+    kind = ERRORS.get(code)
+    if kind is None:  # of a newer library
+        it = Error(sentence or text(lib.rdmad_strerror(code)))
+        it.code, it.errname = code, text(lib.rdmad_errname(code))
+    else:
+        it = kind(sentence)
+    it.outcome = None if outcome is None else Outcome(outcome)
+    return it
+
+
+def check(code: int, session: typing.Any = NULL) -> int:
+    """The code, if it is none of an error; else the exception, with this thread's last sentence."""
+    if code < 0:
+        raise error(code, text(lib.rdmad_last_error(session)))
+    return code
+
+
+def check_transfer(code: int, session: typing.Any) -> None:
+    if code < 0:
+        raise error(code, text(lib.rdmad_last_error(session)), lib.rdmad_last_outcome())
+
+
+def waited(code: int, session: typing.Any) -> bool:
+    """Of a call that was given a time to wait: False when that is over, which has no sentence."""
+    if code == CONSTANTS["RDMAD_E_TIMEOUT"]:
+        return False
+    check(code, session)
+    return True
+
+
+def patiently(timeout_ms: int, call: typing.Callable[[int], bool], what: str) -> None:
+    """call(timeout_ms) until it is true or the time is over; signals, and a close, are heard meanwhile."""
+    end = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+    while True:
+        left = UNTIL_SIGNALS if end is None else max(0, int((end - time.monotonic()) * 1000 + 0.999))
+        if call(min(left, UNTIL_SIGNALS)):
+            return
+        if end is not None and time.monotonic() >= end:
+            raise TimeoutError(f"{what}: nothing came within {timeout_ms} ms")
+
+
+class Memory:
+    """Where the bytes of something with the buffer protocol are, and a view of them, which keeps them there.
+
+    Nothing is exported from a memoryview for longer than this takes: Python 3.11 crashes when it collects a cycle
+    with a memoryview that something has exported.
+    """
+
+    __slots__ = ("address", "length", "_view")
+
+    def __init__(self, memory: Buffer, writable: bool) -> None:
+        exported = ffi.from_buffer("char[]", memory, require_writable=writable)
+        try:
+            self.address, self.length = ffi.cast("char *", exported), len(exported)
+        finally:
+            ffi.release(exported)
+        self._view = memoryview(memory)
+
+
+class Ended:
+    """An object of the library, that is used by any number of threads and ended once.
+
+    The library ends programs that use what has ended; here it is an exception. `with it as pointer:` is a use.
+    """
+
+    __slots__ = ("_pointer", "_users", "_lock", "what")
+
+    def __init__(self, pointer: typing.Any, what: str) -> None:
+        self._pointer, self._users, self._lock, self.what = pointer, 0, threading.RLock(), what
+
+    def __enter__(self) -> typing.Any:
+        with self._lock:
+            if self._pointer is None:
+                raise HandleError(f"{self.what} has been closed")
+            self._users += 1
+            return self._pointer
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+
+    @property
+    def ended(self) -> bool:
+        return self._pointer is None
+
+    def take(self, because: typing.Optional[typing.Callable[[], str]] = None) -> typing.Any:
+        """The pointer, for the one who ends it: nobody begins to use it from now on, and nobody does any more.
+        None: that was done before. BusyError, and all is as before: the calls of other threads go on for more than
+        PATIENCE, or because of what that says."""
+        with self._lock:
+            pointer, why = self._pointer, because() if because else ""
+            if pointer is None:
+                return None
+            if not why:
+                self._pointer = None
+        end = time.monotonic() + PATIENCE
+        while not why and self._users:
+            if time.monotonic() >= end:
+                why = f"{self._users} calls of other threads use it"
+                self._pointer = pointer
+            time.sleep(0.001)
+        if why:
+            raise BusyError(f"{self.what} cannot be closed: {why}")
+        return pointer
+
+    def put_back(self, pointer: typing.Any) -> None:
+        """It could not be ended."""
+        self._pointer = pointer

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# test_deploy.sh: what deploy/ has. The image is made of the packages that test_packages built; then the DaemonSet's
+# daemon and the pod's two containers, and those of the compose file, are run as their files say, with plain
+# namespaces for a runtime (pod.py): a tenant without any privilege shares a file and fetches it.
+# shellcheck source=tests/packages/root.sh
+. tests/packages/root.sh
+mapfile -t files < <(find deploy -name '*.yaml' | sort)
+python3 -c 'import yaml' 2>/dev/null || root_skip "there is no python3-yaml"
+[ -n "${RDMAD_ROOT_ENTERED:-}" ] || tests/deploy/pod.py --check "${files[@]}"
+packages=${RDMAD_BUILD:?run the test by ctest}/packages-check
+root_enter "$0"
+ls "$packages"/*.deb >/dev/null 2>&1 || root_skip "test_packages has built no packages"
+# shellcheck source=tests/integration/daemons.sh
+. tests/integration/daemons.sh
+
+# unshare(1) takes no signals: what it started does.
+end_containers() {
+    local pid
+    for pid in "${pids[@]}"; do
+        pkill -"$1" -P "$pid" || true
+    done
+}
+trap 'code=$?; end_containers KILL; (exit "$code"); stop_all' EXIT
+
+echo "* the image"
+root_make
+deploy/image.sh --packages "$packages" --base "$root_base" "$work/image.tar" >"$work/image.log" 2>&1 || fail "no image"
+mkdir "$work/image"
+tests/deploy/unpack.py "$work/image.tar" "$work/image" || fail "the image is wrong"
+rm "$work/image.tar"
+chmod 755 "$work" "$work/image"
+
+# deployed HOW DAEMON-FILE TENANT-FILE: they run, on a node of that name.
+deployed() {
+    local host=$work/$1 daemon_file=$2 tenant_file=$3 daemon share
+    mkdir "$host"
+    echo "* $1"
+    tests/deploy/pod.py "$host" "$work/image" "$daemon_file" rdmad >"$work/$1.log" 2>&1 &
+    daemon=$!
+    pids+=("$daemon")
+    node_answers() {
+        kill -0 "$daemon" 2>/dev/null || fail "the daemon's container ended"
+        "$rdmactl" -d "$host/run/rdmad" -j status >/dev/null 2>&1
+    }
+    eventually node_answers
+    tests/deploy/pod.py "$host" "$work/image" "$tenant_file" share >"$work/$1-share.log" 2>&1 &
+    share=$!
+    pids+=("$share")
+    tests/deploy/pod.py "$host" "$work/image" "$tenant_file" fetch >"$work/$1-fetch.log" 2>&1 || fail "fetch failed"
+    tail -n 1 "$work/$1-fetch.log" | grep -qx equal || fail "not equal"
+    wait "$share" || fail "share failed"
+    "$rdmactl" -d "$host/run/rdmad" status | head -n 3
+    end_containers TERM
+    wait "$daemon" || fail "the daemon did not end well"
+}
+deployed kubernetes deploy/kubernetes/base/daemonset.yaml deploy/kubernetes/tenant-pod.yaml
+deployed compose deploy/compose.yaml deploy/compose.yaml

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# test_cpp.sh: rdmad.hpp and rdmad_async.hpp compile alone and without a word, by each compiler; their test and their
+# examples run, the test under AddressSanitizer, too.
+set -euo pipefail
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+source=${RDMAD_SOURCE:?run the test by ctest}
+
+compile() { # COMPILER ARGUMENT...
+    "$1" -std=c++20 -O1 -Wall -Wextra -Wshadow -Wconversion -Wpedantic -Werror -Wno-unused-command-line-argument -I"$source/include" -L"$RDMAD_BUILD/libclient" \
+        -Wl,-rpath,"$RDMAD_BUILD/libclient" "${@:2}" -lrdmad -pthread || fail "$1 does not compile ${*:2}"
+}
+for compiler in g++ clang++; do
+    for header in rdmad rdmad_async; do
+        echo "#include <rdmad/$header.hpp>" | compile "$compiler" -c -xc++ - -o "$work/alone.o"
+    done
+    for example in mailbox async_epoll; do
+        compile "$compiler" "$source/examples/cpp/$example.cpp" -o "$work/$example.$compiler"
+    done
+done
+compile g++ "$source/tests/cpp/test_hpp.cpp" -o "$work/test.g++"
+compile clang++ -g1 -fsanitize=address,undefined -fno-sanitize-recover=all "$source/tests/cpp/test_hpp.cpp" \
+    -o "$work/test.clang++"
+
+start_daemon a
+start_daemon b
+head -c 5000001 /dev/urandom >"$work/file"
+export RDMAD_RUNTIME_DIR=$work/a
+"$RDMAD_BUILD/examples/share" "$work/file" >"$work/shared" &
+pids+=($!)
+uri=$(first_line "$work/shared" $!)
+said=$(RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/examples/async_epoll" "$uri")
+for compiler in g++ clang++; do
+    "$work/test.$compiler" "$work/a" "$work/b" || fail "test_hpp of $compiler"
+    "$work/mailbox.$compiler" >"$work/mailbox" &
+    mailbox=$!
+    RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/examples/hello" "$(first_line "$work/mailbox" "$mailbox")"
+    wait "$mailbox" || fail "mailbox of $compiler"
+    [ "$(tail -n 1 "$work/mailbox")" = hello ] || fail "the mailbox holds: $(<"$work/mailbox")"
+    rm "$work/mailbox"
+    got=$(RDMAD_RUNTIME_DIR=$work/b "$work/async_epoll.$compiler" "$uri") || fail "async_epoll of $compiler"
+    [ "$got" = "$said" ] || fail "async_epoll of $compiler says: $got; in C it is: $said"
+    ! "$work/async_epoll.$compiler" rdmad:///nothing 2>"$work/wrong" || fail "async_epoll of nothing"
+    grep -q nothing "$work/wrong" || fail "async_epoll of nothing says: $(<"$work/wrong")"
+done

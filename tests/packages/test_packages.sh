@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# test_packages.sh: the Debian packages, in a clean Debian with a systemd of its own (root.sh). They build, lintian
+# has nothing to say, they install and start, transfer, are upgraded while programs are at work, keep what an
+# administrator changed, and are gone when they are purged.
+#
+# What is upgraded from is the same build with a lower version and other settings; in tests/soak it is the commit
+# before, built for that.
+# shellcheck source=tests/packages/root.sh
+. tests/packages/root.sh
+root_enter "$0"
+# shellcheck source=tests/integration/daemons.sh
+. tests/integration/daemons.sh
+trap 'code=$?; root_close; (exit "$code"); stop_all' EXIT
+export TMPDIR=${TMPDIR:-/tmp}
+
+step() { echo "* $*"; }
+
+# quiet COMMAND...: what it says is shown only if it fails.
+quiet() {
+    "$@" >"$work/said.log" 2>&1 || fail "$* fails"
+}
+
+# old_packages: in $work/old.
+old_packages() {
+    local deb as
+    if [ "${RDMAD_TEST_SCALE:-1}" != 1 ] && git cat-file -e HEAD~1:debian/control 2>/dev/null; then
+        quiet scripts/package.sh --commit HEAD~1 --version "$version~before" "$work/old"
+        return
+    fi
+    for deb in "$work"/new/{rdmad,rdmactl,librdmad0}_*.deb; do
+        as=$work/as
+        rm -rf "$as"
+        dpkg-deb -R "$deb" "$as"
+        sed -i -e "s/^Version: .*/&~before/" -e "s/(= $version)/(= $version~before)/" "$as/DEBIAN/control"
+        # Other settings than the next, so that it matters who changed them.
+        [ ! -f "$as/etc/rdmad.json" ] || sed -i '1s,^,// The settings of an older version.\n,' "$as/etc/rdmad.json"
+        dpkg-deb --root-owner-group -Znone -b "$as" "$work/old/" >/dev/null
+    done
+}
+
+# install FOLDER [OPTION...]: what a machine that transfers has.
+install() {
+    local from=$1
+    shift
+    rm -rf "$root/packages"
+    mkdir "$root/packages"
+    cp "$work/$from"/{rdmad,rdmactl,librdmad0}_*.deb "$root/packages"
+    quiet inside bash -c 'apt-get install -q -y --no-install-recommends -o Dpkg::Options::=--force-confdef "$@" \
+        /packages/*.deb </dev/null' install "$@"
+    installed=$(<"$work/said.log")
+    [ "$(inside dpkg --audit)" = "" ] || fail "half installed: $(inside dpkg --audit)"
+}
+
+property() { inside systemctl show -P "$1" "$2"; }
+active() { inside systemctl is-active --quiet "$@"; }
+answers() { inside rdmactl -d "$1" -j status >/dev/null 2>&1; }
+
+# Every file there and what it is, but for what a package manager keeps and systemd writes.
+all_files() {
+    # shellcheck disable=SC2016 # expands there
+    inside bash -c 'find / -xdev \( -path /packages -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache \
+        -o -path /var/log/apt -o -path /var/log/dpkg.log -o -path /var/log/journal -o -path /var/lib/systemd/catalog \
+        -o -path /var/lib/systemd/random-seed -o -path /tmp -o -path /var/tmp -o -path /etc/ld.so.cache \) -prune -o \
+        -printf "%y %m %u:%g %p\n" | sort
+        find /run -name "*rdmad*" -not -path "/run/credentials/*" | sort
+        find /etc -type f -not -name ld.so.cache -print0 | sort -z | xargs -0 sha256sum'
+}
+
+step "they build, and lintian has nothing to say"
+version=$(dpkg-parsechangelog -S Version)
+mkdir "$work/old"
+DEB_BUILD_OPTIONS=noautodbgsym quiet scripts/package.sh --tree "$RDMAD_BUILD/packages-check" # test_deploy uses them, too
+ln -s "$RDMAD_BUILD/packages-check" "$work/new"
+if command -v lintian >/dev/null; then
+    lintian --allow-root --fail-on error,warning "$work"/new/*.changes >"$work/said.log" 2>&1 || fail "lintian has something to say"
+else
+    echo "skipped: there is no lintian here"
+fi
+for package in $(sed -n 's/^Package: //p' debian/control); do
+    ls "$work/new/${package}"_*.deb >/dev/null 2>&1 || fail "no package $package was built"
+done
+old_packages
+
+root_make
+root_open
+root_boot
+all_files >"$work/before"
+
+step "install: all is started, and files go from daemon to daemon"
+install old
+active rdmad.socket rdmad.service || fail "not started: $(property StatusText rdmad.service)"
+[ "$(inside stat -c '%U %a' /etc/rdmad/identity)" = "rdmad 700" ] || fail "the identity's directory: $(inside stat /etc/rdmad/identity)"
+for name in transfer services; do
+    cp "debian/tests/$name" "$root/packages"
+    quiet inside "/packages/$name"
+    tail -n 1 "$work/said.log"
+done
+answers /run/rdmad-two || fail "the second instance does not answer"
+
+step "upgrade under load: the daemons become the new program, programs see no error, changed settings stay"
+inside sh -c 'echo "{\"drain_timeout_ms\": 4321}" >/etc/rdmad.json'
+before=$(property MainPID rdmad.service) before_two=$(property MainPID rdmad@two.service)
+cp "$RDMAD_BUILD/tests/integration/steady_load" "$root/packages/load"
+mkfifo "$work/end"
+plain /packages/load /run/rdmad /run/rdmad-two <"$work/end" >"$work/load" 2>"$work/load.log" &
+load=$!
+pids+=($load)
+exec 7>"$work/end"
+first_line "$work/load" $load >/dev/null
+install new
+kill -0 $load 2>/dev/null || fail "the load ended: $(<"$work/load.log")"
+upgraded() { inside rdmactl -d "$1" -j status | grep -q '"upgraded": *{'; }
+for run in /run/rdmad /run/rdmad-two; do
+    upgraded "$run" || fail "$run: not upgraded: $installed"
+done
+[ "$(property MainPID rdmad.service)/$(property MainPID rdmad@two.service)" = "$before/$before_two" ] ||
+    fail "other processes run: that was a restart"
+! inside sh -c 'readlink /proc/[0-9]*/exe' | grep -q 'rdmad.*deleted' || fail "an old program still runs"
+exec 7>&-
+wait $load || fail "a program noticed: $(<"$work/load.log")"
+tail -n 1 "$work/load"
+grep 'has followed' <<<"$installed" || fail "nothing was said of it: $installed"
+[ "$(inside cat /etc/rdmad.json)" = '{"drain_timeout_ms": 4321}' ] || fail "changed settings were overwritten"
+inside test -f /etc/rdmad.json.dpkg-dist || fail "the package's settings are not beside them"
+[ "$(inside dpkg-query -W -f '${Version}' rdmad)" = "$version" ] || fail "the version is $(inside dpkg-query -W rdmad)"
+
+step "settings that are wrong to the new version: the daemon stays as it is, and it is said"
+inside sh -c 'echo "{\"workers\": \"many\"}" >/etc/rdmad.json'
+install new --reinstall
+grep -q 'goes on with its old program: .*workers' <<<"$installed" || fail "nothing was said: $installed"
+answers /run/rdmad || fail "the daemon does not answer"
+inside sh -c 'echo "{\"drain_timeout_ms\": 4321}" >/etc/rdmad.json'
+
+step "what an administrator stopped and disabled stays so"
+inside systemctl --quiet disable --now rdmad.service rdmad.socket
+install new --reinstall
+! active rdmad.service && ! active rdmad.socket || fail "it was started"
+[ "$(inside systemctl is-enabled rdmad.service)" = disabled ] || fail "it was enabled"
+inside systemctl --quiet enable --now rdmad.service rdmad.socket
+answers /run/rdmad || fail "the daemon does not answer"
+inside rdmactl cluster init --name one --address 127.0.0.1:7471 >/dev/null
+
+step "remove: nothing runs, settings and identity stay"
+quiet inside apt-get remove -q -y rdmad rdmactl librdmad0
+[ "$(inside sh -c 'cat /proc/[0-9]*/comm' | grep rdmad)" = "" ] || fail "it still runs"
+[ "$(inside find /run -name '*rdmad*' -not -path '/run/credentials/*')" = "" ] || fail "left in /run: $(inside find /run -name '*rdmad*')"
+inside test -f /etc/rdmad.json || fail "the settings are gone"
+inside test -f /etc/rdmad/identity/node.key || fail "the identity is gone"
+
+step "purge: nothing is left but the user"
+quiet inside apt-get purge -q -y rdmad
+quiet inside apt-get autoremove --purge -q -y
+all_files >"$work/after"
+diff "$work/before" "$work/after" >"$work/diff" || true
+# The user stays, and the times at which such files were changed.
+if grep '^[<>]' "$work/diff" | grep -vE '[ /](passwd|group|shadow|gshadow|subuid|subgid)-?$' >"$work/left.log"; then
+    fail "left behind (>) or taken along (<)"
+fi
+echo "built, installed, upgraded under load, removed and purged"

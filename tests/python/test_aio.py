@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: MIT
+"""rdmad in asyncio. $A and $B are runtime directories of two daemons, $A_PID the first one's process."""
+import asyncio
+import functools
+import gc
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import rdmad
+import rdmad.aio
+
+A, B = os.environ["A"], os.environ["B"]
+LONG = 60  # seconds: whoever waits longer has failed
+OPS = 1000
+
+
+async def begun():
+    """What was awaited has been submitted: a turn to prepare it, one to submit it."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+class Pair(unittest.IsolatedAsyncioTestCase):
+    """An owner at A, a lessee at B."""
+
+    async def asyncSetUp(self):
+        asyncio.get_running_loop().slow_callback_duration = LONG
+        self.owner = await rdmad.aio.Session(runtime_dir=A).open()
+        self.lessee = await rdmad.aio.Session(runtime_dir=B).open()
+        self.theirs, self.mine = self.owner.pool(1 << 20), self.lessee.pool(1 << 20)
+
+    async def asyncTearDown(self):
+        await asyncio.wait_for(self.lessee.close(), LONG)
+        await asyncio.wait_for(self.owner.close(), LONG)
+
+    async def granted(self, memory):
+        rights = rdmad.Right.READ | rdmad.Right.WRITE | rdmad.Right.ATOMIC
+        lease = await self.owner.grant(memory, rights=rights)
+        return lease, await self.lessee.attach(lease.uri)
+
+    async def channel(self):
+        self.service = await self.owner.listen("aio")
+        return await asyncio.gather(self.lessee.connect(self.service.uri), self.service.accept())
+
+
+class Ops(Pair):
+    async def test_a_thousand_in_flight(self):
+        box, piece = self.theirs.alloc(OPS * 64), self.mine.alloc(OPS * 64)
+        box[:] = os.urandom(OPS * 64)
+        lease, there = await self.granted(box)
+        most = 0
+        for _ in range(3):
+            piece[:] = bytes(OPS * 64)
+            reads = [asyncio.ensure_future(there.read(i * 64, piece[i * 64:i * 64 + 64])) for i in range(OPS)]
+            await asyncio.sleep(0)  # they begin
+            most = max(most, self.lessee.in_flight)
+            await asyncio.gather(*reads)
+            self.assertEqual(piece, box)
+        self.assertEqual((most, self.lessee.in_flight), (OPS, 0))
+        print(f"{most} ops were in flight at one time", end=" ... ")
+
+    async def test_more_than_there_are_entries(self):
+        box = self.theirs.alloc(8)
+        box[:] = bytes(8)
+        lease, _ = await self.granted(box)
+        async with rdmad.aio.Session(entries=3, runtime_dir=B) as few:
+            there = await few.attach(lease.uri)
+            counts = [asyncio.ensure_future(there.fetch_add(0, 1)) for _ in range(200)]
+            await asyncio.sleep(0)
+            self.assertEqual(few.in_flight, 3)
+            counts[100].cancel()
+            counts[2].cancel()
+            seen = await asyncio.gather(*counts, return_exceptions=True)
+            self.assertIsInstance(seen[100], asyncio.CancelledError)
+            old = sorted(s for s in seen if isinstance(s, int))
+            self.assertIn(len(old), (198, 199))
+            self.assertEqual(len(set(old)), len(old))
+            self.assertEqual(await there.cas(0, 0, 0), int.from_bytes(box, "little"))
+
+    async def test_all_kinds(self):
+        box, piece = self.theirs.alloc(4096), self.mine.alloc(4096)
+        box[:] = bytes(4096)
+        piece[:5] = b"hello"
+        lease, there = await self.granted(box)
+        await there.write(10, piece[:5])
+        self.assertEqual(bytes(box[10:15]), b"hello")
+        await there.read(0, piece)
+        self.assertEqual(piece, box)
+        notified = asyncio.ensure_future(lease.wait_notified())
+        await there.write_notify(100, piece[10:15], 9)
+        self.assertEqual(await notified, (9, 5))
+        self.assertEqual((await there.fetch_add(200, 3), await there.cas(200, 3, 4)), (0, 3))
+
+    async def test_errors(self):
+        lease, there = await self.granted(self.theirs.alloc(64))
+        with self.assertRaises(rdmad.RangeError) as caught:
+            await there.read(32, self.mine.alloc(64))
+        self.assertEqual(caught.exception.outcome, rdmad.Outcome.FAILED_UNTOUCHED)
+        self.assertIn("lease", str(caught.exception))
+        with self.assertRaises(rdmad.RangeError):
+            await there.read(0, bytearray(8))
+        self.assertEqual(self.lessee.in_flight, 0)
+        await lease.revoke()
+        with self.assertRaises(rdmad.LeaseRevokedError):
+            await there.read(0, self.mine.alloc(64))
+        event = await asyncio.wait_for(self.lessee.next_event(), LONG)
+        self.assertEqual((event.type, event.lease), (rdmad.EventType.LEASE_ENDED, there.blocking))
+
+    async def test_an_op_views_its_memory(self):
+        near, far = await self.channel()
+        small = self.lessee.pool(4096)
+        waits = asyncio.ensure_future(near.recv(small.alloc(4096)))
+        await begun()
+        with self.assertRaises(rdmad.NomemError):
+            small.alloc(64)
+        waits.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await waits
+        del waits
+        gc.collect()
+        small.alloc(4096)
+
+    async def test_memory_in_a_cycle_is_collected(self):
+        """With what names it in an op that failed, whose traceback is in the cycle."""
+        lease, there = await self.granted(self.theirs.alloc(64))
+        for _ in range(20):
+            piece = self.mine.alloc(1 << 16)
+            try:
+                await there.read(0, piece)
+            except rdmad.RangeError as e:
+                cycle = [piece, e]
+                cycle.append(cycle)
+            del piece, cycle
+            gc.collect()
+        self.mine.alloc(1 << 20)
+
+
+class Cancels(Pair):
+    async def test_a_canceled_task_returns_when_its_buffer_is_quiet(self):
+        """The owner's daemon stands still while a read of it is canceled; then it goes on."""
+        box, piece = self.theirs.alloc(1 << 16), self.mine.alloc(1 << 16)
+        box[:], piece[:] = b"\xff" * len(box), bytes(len(piece))
+        lease, there = await self.granted(box)
+        await there.read(0, piece[:1])
+        os.kill(int(os.environ["A_PID"]), signal.SIGSTOP)
+        try:
+            read = asyncio.ensure_future(there.read(0, piece))
+            await begun()
+            self.assertEqual(self.lessee.in_flight, 1)
+            read.cancel()
+            for _ in range(5):  # once more while it waits for the buffer
+                await asyncio.sleep(0)
+                read.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await asyncio.wait_for(read, LONG)
+            self.assertEqual(self.lessee.in_flight, 0)
+            with self.mine.lock_write(piece, 0):  # no op holds it
+                left = bytes(piece)
+        finally:
+            os.kill(int(os.environ["A_PID"]), signal.SIGCONT)
+        other = self.mine.alloc(8)
+        again = await self.lessee.attach(lease.uri)
+        await again.read(0, other)  # what was asked of that daemon before has been answered, too
+        self.assertEqual(bytes(piece), left)
+
+    async def test_a_message_for_a_canceled_task_is_not_lost(self):
+        near, far = await self.channel()
+        box, out = self.theirs.alloc(64), self.mine.alloc(64)
+        for i in range(20):
+            out[:4] = i.to_bytes(4, "little")
+            gone = asyncio.ensure_future(far.recv(box))
+            await begun()
+            near.blocking.send(out[:4], imm=i)  # it is in that receive, of which this loop has not heard
+            gone.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await gone
+            box[:4] = bytes(4)
+            message = await asyncio.wait_for(far.recv(box), LONG)
+            self.assertEqual((message.length, message.imm, bytes(box[:4])), (4, i, i.to_bytes(4, "little")))
+
+    async def test_time_is_over(self):
+        near, far = await self.channel()
+        box, out = self.theirs.alloc(64), self.mine.alloc(64)
+        for _ in range(10):
+            with self.assertRaises(TimeoutError):
+                await asyncio.wait_for(far.recv(box), 0.001)
+        self.assertEqual(self.owner.in_flight, 0)
+        came, _ = await asyncio.gather(far.recv(box), near.send(out))
+        self.assertEqual(came.length, 64)
+
+
+class Loop(Pair):
+    async def test_messages(self):
+        near, far = await self.channel()
+        out, back = self.mine.alloc(64), self.theirs.alloc(64)
+        for i in range(50):
+            out[0] = i
+            message, _ = await asyncio.gather(far.recv(back), near.send(out[:i + 1], imm=i))
+            self.assertEqual((message.length, message.imm, back[0]), (i + 1, i, i))
+        lease, _ = await self.granted(self.theirs.alloc(128))
+        there, _ = await asyncio.gather(near.recv_lease(), far.send_lease(lease))
+        self.assertEqual(there.length, 128)
+        with self.assertRaises(rdmad.ProtocolError):
+            await asyncio.gather(far.recv_lease(), near.send(out))
+        waits = asyncio.ensure_future(far.recv(back))
+        await near.close()
+        with self.assertRaises(rdmad.ClosedError):
+            await asyncio.wait_for(waits, LONG)
+
+    async def test_others_run_meanwhile(self):
+        """A task that waits for the daemon, or for a message, holds nobody up, and burns nothing."""
+        service = await self.owner.listen("nobody")
+        waits = [asyncio.ensure_future(service.accept()), asyncio.ensure_future(self.owner.next_event())]
+        turns, before = 0, time.process_time()
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            turns += 1
+            await asyncio.sleep(0.01)
+        self.assertGreater(turns, 1)
+        self.assertLess(time.process_time() - before, 0.25)
+        for task in waits:
+            task.cancel()
+        await asyncio.wait(waits)
+
+    async def test_a_session_that_is_kicked(self):
+        kicked = await rdmad.aio.Session(runtime_dir=A, resume=False).open()
+        service = await kicked.listen("kicked")
+        near, far = await asyncio.gather(self.lessee.connect(service.uri), service.accept())
+        waits = asyncio.ensure_future(far.recv(kicked.pool(4096).alloc(64)))
+        event = asyncio.ensure_future(kicked.next_event())
+        await asyncio.sleep(0)
+        await asyncio.to_thread(functools.partial(
+            subprocess.run, [os.environ["rdmactl"], "-d", A, "session", "kick", str(kicked.info.id)], check=True,
+            capture_output=True))
+        self.assertEqual((await asyncio.wait_for(event, LONG)).type, rdmad.EventType.SESSION_LOST)
+        with self.assertRaises((rdmad.DaemonLostError, rdmad.CanceledError)):
+            await asyncio.wait_for(waits, LONG)
+        with self.assertRaises(rdmad.DaemonLostError):
+            await asyncio.wait_for(kicked.next_event(), LONG)
+        await asyncio.wait_for(kicked.close(), LONG)
+
+    async def test_a_session_outlives_its_daemon(self):
+        with tempfile.TemporaryDirectory() as work:
+            def start(address="127.0.0.1:0"):
+                daemon = subprocess.Popen([os.environ["rdmad"], "--runtime-dir", work, "--listen", address],
+                                          stderr=subprocess.DEVNULL)
+                while subprocess.run([os.environ["rdmactl"], "-d", work, "status"], capture_output=True).returncode:
+                    self.assertIsNone(daemon.poll())
+                    time.sleep(0.02)
+                return daemon
+
+            daemon = start()
+            async with rdmad.aio.Session(runtime_dir=work) as owner, rdmad.aio.Session(runtime_dir=work) as lessee:
+                box, piece = owner.pool(4096).alloc(64), lessee.pool(4096).alloc(64)
+                box[:] = b"x" * 64
+                lease = await owner.grant(box)
+                there = await lessee.attach(lease.uri)
+                await there.read(0, piece)
+                daemon.kill()
+                daemon.wait()
+                reads = asyncio.gather(*(there.read(0, piece[i * 8:i * 8 + 8]) for i in range(4)), return_exceptions=True)
+                daemon = await asyncio.to_thread(start, lease.uri.split("/")[2])
+                await asyncio.wait_for(reads, LONG)
+                piece[:] = bytes(64)
+                while piece != box:  # the owner may be back later than the lessee
+                    try:
+                        await asyncio.wait_for(there.read(0, piece), LONG)
+                    except rdmad.NoLeaseError:
+                        await asyncio.sleep(0.01)
+            daemon.terminate()
+            daemon.wait()
+
+    async def test_close_cancels_what_is_in_flight(self):
+        near, far = await self.channel()
+        box = self.theirs.alloc(64 * 30)
+        waits = [asyncio.ensure_future(far.recv(box[i * 64:i * 64 + 64])) for i in range(30)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(self.owner.close(), LONG)
+        for end in await asyncio.gather(*waits, return_exceptions=True):
+            self.assertIsInstance(end, rdmad.CanceledError)
+        with self.assertRaises(rdmad.HandleError):
+            await far.recv(box)
+
+    def test_one_loop_a_thread(self):
+        """Two loops in two threads, each with a session of its own."""
+        failed = []
+
+        async def many():
+            async with rdmad.aio.Session(runtime_dir=A) as s:
+                piece = s.pool(1 << 16).alloc(64 * 50)
+                there = await s.attach((await s.grant(piece)).uri)
+                other = s.pool(1 << 16).alloc(64 * 50)
+                for _ in range(20):
+                    await asyncio.gather(*(there.read(i * 64, other[i * 64:i * 64 + 64]) for i in range(50)))
+
+        def run():
+            try:
+                asyncio.run(many())
+            except BaseException as e:
+                failed.append(e)
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failed, [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
