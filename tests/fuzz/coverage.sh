@@ -31,6 +31,7 @@ rpc      | fuzz_rpc | daemon/ctl/rpc.c |
 serve    | fuzz_serve | daemon/serve/serve.c daemon/serve/reply.c |
 tcp      | fuzz_tcp_frame | daemon/fabric/tcp/frame.c daemon/fabric/tcp/target.c daemon/fabric/tcp/answer.c |
 tcp_blob | fuzz_tcp_blob | daemon/fabric/tcp/blob.c |
+tree     | fuzz_tree | rdmactl/tree.c rdmactl/bundle.c | tree_add bundle_init bundle_sum bundle_root bundle_text
 uri      | fuzz_uri | common/uri.c |
 verbs    | fuzz_verbs_blob | daemon/fabric/verbs/wire/blob.c |
 joining  | fuzz_join_request fuzz_join_reply | pki/join_message.c | join_message_print blobs_of put put16 put32 put_blob

@@ -101,10 +101,11 @@ cmp "$work/large" "$work/out/large" || fail "other bytes after an interruption"
 rm "$work/out/large"
 
 echo "* share that is asked to end takes the lease back, and who reads is told"
-b fetch "$uri" 2>"$work/said" | (sleep 1 && cat) >/dev/null &
+b fetch "$uri" 2>"$work/said" | (until [ -e "$work/over" ]; do sleep 0.05; done && cat) >/dev/null &
 reader=$!
 eventually sh -c "'$rdmactl' -d '$work/a' -j lease show | grep -q '\"attached\":1'"
 end
+touch "$work/over"
 grep -q 'ended: taken back' "$work/share.log" || fail "$(<"$work/share.log")"
 wait "$reader" && fail "a reader of a lease that was taken back is content"
 grep -qi 'revoked by its owner' "$work/said" || fail "the reader is told: $(<"$work/said")"
