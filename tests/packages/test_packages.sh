@@ -26,7 +26,7 @@ quiet() {
 old_packages() {
     local deb as
     if [ "${RDMAD_TEST_SCALE:-1}" != 1 ] && git cat-file -e HEAD~1:debian/control 2>/dev/null; then
-        quiet scripts/package.sh --commit HEAD~1 --version "$version~before" "$work/old"
+        quiet nice -n 19 scripts/package.sh --commit HEAD~1 --version "$version~before" "$work/old"
         return
     fi
     for deb in "$work"/new/{rdmad,rdmactl,librdmad0}_*.deb; do
@@ -70,17 +70,18 @@ all_files() {
 
 step "they build, and lintian has nothing to say"
 version=$(dpkg-parsechangelog -S Version)
+grep -q "^project(rdmad VERSION $version " CMakeLists.txt || fail "debian/changelog has another version than CMakeLists.txt: $version"
 mkdir "$work/old"
-DEB_BUILD_OPTIONS=noautodbgsym quiet scripts/package.sh --tree "$RDMAD_BUILD/packages-check" # test_deploy uses them, too
+DEB_BUILD_OPTIONS=noautodbgsym quiet nice -n 19 scripts/package.sh --tree "$RDMAD_BUILD/packages-check" # test_deploy uses them, too
 ln -s "$RDMAD_BUILD/packages-check" "$work/new"
 if command -v lintian >/dev/null; then
     lintian --allow-root --fail-on error,warning "$work"/new/*.changes >"$work/said.log" 2>&1 || fail "lintian has something to say"
 else
     echo "skipped: there is no lintian here"
 fi
-for package in $(sed -n 's/^Package: //p' debian/control); do
+while read -r package; do
     ls "$work/new/${package}"_*.deb >/dev/null 2>&1 || fail "no package $package was built"
-done
+done < <(sed -n 's/^Package: //p' debian/control)
 old_packages
 
 root_make
@@ -106,7 +107,7 @@ cp "$RDMAD_BUILD/tests/integration/steady_load" "$root/packages/load"
 mkfifo "$work/end"
 plain /packages/load /run/rdmad /run/rdmad-two <"$work/end" >"$work/load" 2>"$work/load.log" &
 load=$!
-pids+=($load)
+pids+=("$load")
 exec 7>"$work/end"
 first_line "$work/load" $load >/dev/null
 install new
@@ -124,6 +125,7 @@ tail -n 1 "$work/load"
 grep 'has followed' <<<"$installed" || fail "nothing was said of it: $installed"
 [ "$(inside cat /etc/rdmad.json)" = '{"drain_timeout_ms": 4321}' ] || fail "changed settings were overwritten"
 inside test -f /etc/rdmad.json.dpkg-dist || fail "the package's settings are not beside them"
+# shellcheck disable=SC2016 # dpkg-query expands it
 [ "$(inside dpkg-query -W -f '${Version}' rdmad)" = "$version" ] || fail "the version is $(inside dpkg-query -W rdmad)"
 
 step "settings that are wrong to the new version: the daemon stays as it is, and it is said"
@@ -136,7 +138,7 @@ inside sh -c 'echo "{\"drain_timeout_ms\": 4321}" >/etc/rdmad.json'
 step "what an administrator stopped and disabled stays so"
 inside systemctl --quiet disable --now rdmad.service rdmad.socket
 install new --reinstall
-! active rdmad.service && ! active rdmad.socket || fail "it was started"
+if active rdmad.service || active rdmad.socket; then fail "it was started"; fi
 [ "$(inside systemctl is-enabled rdmad.service)" = disabled ] || fail "it was enabled"
 inside systemctl --quiet enable --now rdmad.service rdmad.socket
 answers /run/rdmad || fail "the daemon does not answer"
