@@ -83,6 +83,9 @@ while read -r package; do
     ls "$work/new/${package}"_*.deb >/dev/null 2>&1 || fail "no package $package was built"
 done < <(sed -n 's/^Package: //p' debian/control)
 old_packages
+for name in old new; do
+    dpkg-deb --fsys-tarfile "$work/$name"/rdmad_*.deb | tar -xO ./etc/rdmad.json >"$work/settings.$name"
+done
 
 root_make
 root_open
@@ -90,7 +93,15 @@ root_boot
 all_files >"$work/before"
 
 step "install: all is started, and files go from daemon to daemon"
+# There is no udev in such a root. One that writes down what it is asked to do; the socket is what tells that it runs.
+printf '#!/bin/sh\necho "$*" >>/tmp/udevadm\n' >"$root/usr/bin/udevadm"
+chmod 755 "$root/usr/bin/udevadm"
+inside mkdir -p /run/udev
+# shellcheck disable=SC2016 # perl expands it
+inside perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => "/run/udev/control", Listen => 1) or die $!'
 install old
+[ "$(inside cat /tmp/udevadm)" = $'control --reload\ntrigger --action=change --subsystem-match=infiniband_verbs' ] ||
+    fail "udev was not told of the rule: $(inside cat /tmp/udevadm)"
 active rdmad.socket rdmad.service || fail "not started: $(property StatusText rdmad.service)"
 [ "$(inside stat -c '%U %a' /etc/rdmad/identity)" = "rdmad 700" ] || fail "the identity's directory: $(inside stat /etc/rdmad/identity)"
 for name in transfer services; do
@@ -124,7 +135,8 @@ wait $load || fail "a program noticed: $(<"$work/load.log")"
 tail -n 1 "$work/load"
 grep 'has followed' <<<"$installed" || fail "nothing was said of it: $installed"
 [ "$(inside cat /etc/rdmad.json)" = '{"drain_timeout_ms": 4321}' ] || fail "changed settings were overwritten"
-inside test -f /etc/rdmad.json.dpkg-dist || fail "the package's settings are not beside them"
+cmp -s "$work/settings.old" "$work/settings.new" || inside test -f /etc/rdmad.json.dpkg-dist ||
+    fail "the package's settings are not beside them"
 # shellcheck disable=SC2016 # dpkg-query expands it
 [ "$(inside dpkg-query -W -f '${Version}' rdmad)" = "$version" ] || fail "the version is $(inside dpkg-query -W rdmad)"
 
@@ -148,12 +160,14 @@ step "remove: nothing runs, settings and identity stay"
 quiet inside apt-get remove -q -y rdmad rdmactl librdmad0
 [ "$(inside sh -c 'cat /proc/[0-9]*/comm' | grep rdmad)" = "" ] || fail "it still runs"
 [ "$(inside find /run -name '*rdmad*' -not -path '/run/credentials/*')" = "" ] || fail "left in /run: $(inside find /run -name '*rdmad*')"
+inside tail -n 1 /tmp/udevadm | grep -q '^trigger --action=add ' || fail "the devices are left as the rule had them"
 inside test -f /etc/rdmad.json || fail "the settings are gone"
 inside test -f /etc/rdmad/identity/node.key || fail "the identity is gone"
 
 step "purge: nothing is left but the user"
 quiet inside apt-get purge -q -y rdmad
 quiet inside apt-get autoremove --purge -q -y
+rm "$root/usr/bin/udevadm"
 all_files >"$work/after"
 diff "$work/before" "$work/after" >"$work/diff" || true
 # The user stays, and the times at which such files were changed.
