@@ -59,6 +59,8 @@ chroot "$root" env DEBIAN_FRONTEND=noninteractive sh -ec '
     apt-get clean' >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "the packages cannot be installed"; }
 rm -rf "$root"/packages "$root"/usr/sbin/policy-rc.d "$root"/var/lib/apt/lists/* "$root"/var/log/* "$root"/var/cache/* \
     "$root"/usr/share/{doc,man,locale,info}/*
+# Who runs the daemon is the runtime's to say; rdmactl would give an identity to a user of this name.
+chroot "$root" userdel rdmad
 # What would differ from image to image, and tell of the machine that made it.
 rm -f "$root"/etc/{machine-id,resolv.conf,hostname} "$root"/etc/{passwd,group,shadow,gshadow}-
 deploy/oci.py "$root" "$archive" rdmad:latest

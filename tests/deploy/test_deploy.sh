@@ -55,5 +55,27 @@ deployed() {
     end_containers TERM
     wait "$daemon" || fail "the daemon did not end well"
 }
+# The node gets an identity as the README says and its next daemon has it.
+identified() {
+    local host=$work/kubernetes daemon inner
+    echo "* an identity"
+    tests/deploy/pod.py "$host" "$work/image" deploy/kubernetes/base/daemonset.yaml rdmad >"$work/identity.log" 2>&1 &
+    daemon=$!
+    pids=("$daemon")
+    is_up() { "$rdmactl" -d "$host/run/rdmad" -j status >"$work/status" 2>/dev/null; }
+    eventually is_up
+    inner=$(pgrep -P "$daemon")
+    nsenter -t "$inner" -m -p rdmactl cluster init --name one --address 127.0.0.1:7471 >"$work/init.log" 2>&1 || fail "cluster init"
+    end_containers TERM
+    wait "$daemon" || true
+    tests/deploy/pod.py "$host" "$work/image" deploy/kubernetes/base/daemonset.yaml rdmad >"$work/identity.log" 2>&1 &
+    daemon=$!
+    pids=("$daemon")
+    eventually is_up
+    grep -q '"identity": *{.*"name": *"one"' "$work/status" || fail "it has no identity: $(<"$work/status")"
+    end_containers TERM
+    wait "$daemon" || true
+}
 deployed kubernetes deploy/kubernetes/base/daemonset.yaml deploy/kubernetes/tenant-pod.yaml
+identified
 deployed compose deploy/compose.yaml deploy/compose.yaml

@@ -46,6 +46,7 @@ root_debootstrap() { # SUITE
     echo "making a $suite in $root_base, once"
     # From where this machine has its packages.
     local mirror
+    # shellcheck disable=SC2016 # apt-get expands it
     mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $suite" "Created-By: Packages" 2>/dev/null | head -n 1)
     if ! debootstrap --variant=minbase --include="$root_has" "$suite" "$made" ${mirror:+"$mirror"} >"$made.log" 2>&1; then
         rm -rf "$made"
@@ -66,6 +67,7 @@ in_new() {
 
 # root_open: an overlay over it, in $root.
 root_open() {
+    : "${work:?is made by daemons.sh}"
     root=$work/root
     mkdir "$root" "$work/upper"
     mount -t tmpfs -o mode=755 tmpfs "$work/upper"
