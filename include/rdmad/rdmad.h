@@ -525,6 +525,8 @@ RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_chann
  * _dispatch, and the calls that block on transfers and messages. So one that waits is not silent,
  * and one that computes for longer than ms, or waits for nothing but events, is. Threads that wait
  * at a ring are woken for it, some times in ms. Programs with an older librdmad are never silent.
+ * RDMAD_E_LIMIT: a user's channels ask 2000 times a second at most, each four times in ms or once a
+ * second, whichever is more.
  */
 #define RDMAD_KEEPALIVE_ENDS \
     1u /* the channel ends with RDMAD_E_TIMEOUT; else RDMAD_EVENT_CHANNEL_SILENT */
