@@ -133,7 +133,7 @@ Test(keepalive, a_program_is_looked_at_ten_times_a_second_whoever_asks) {
 
 Test(keepalive, what_a_users_channels_ask_together_is_limited) {
     struct keepalive_terms terms = {.silent_ns = 1000 * MS};
-    struct error err;
+    struct error err = {0};
     want(500, false);
     cr_assert_eq(a->uid_account->keepalive_questions, 8);
     want(60000, false);
