@@ -16,7 +16,8 @@ struct keepalive {
     struct channel *channel;
     struct keepalive_terms terms;
     struct timer timer;
-    bool silent, told; /* as is known; as the client was told */
+    uint32_t questions; /* a second, at most; the user's account has them */
+    bool silent, told;  /* as is known; as the client was told */
     uint64_t silent_ns;
     struct late_event event;
 };
@@ -35,14 +36,17 @@ static void keepalive_send(struct late_event *e) {
     session_send(k->channel->session, RDMAD_EV_CHANNEL_SILENT, 0, &ev, sizeof(ev), NULL, 0);
 }
 
+static uint64_t keepalive_every_ns(const struct keepalive_terms *terms) {
+    uint64_t quarter_ns = terms->silent_ns / 4;
+    return quarter_ns < ALIVE_ASK_NS ? quarter_ns : ALIVE_ASK_NS;
+}
+
 /* Without memory for the timer it ends as if it had not been wanted; a heap that has had room for
  * it has. */
 static bool keepalive_rearm(struct keepalive *k) {
     struct state *st = k->channel->session->state;
-    uint64_t every_ns = k->terms.silent_ns / 4;
-    if (every_ns > ALIVE_ASK_NS)
-        every_ns = ALIVE_ASK_NS;
-    return timer_set(&st->timers, &k->timer, clock_after(state_now(st), every_ns)) == 0;
+    uint64_t at_ns = clock_after(state_now(st), keepalive_every_ns(&k->terms));
+    return timer_set(&st->timers, &k->timer, at_ns) == 0;
 }
 
 static void keepalive_ask(struct channel *ch) {
@@ -70,30 +74,50 @@ static void keepalive_tick(struct timer *timer, uint64_t now_ns) {
 static void keepalive_drop(struct channel *ch) {
     struct keepalive *k = keepalive_of(ch);
     ch->keepalive = NULL;
+    ch->session->uid_account->keepalive_questions -= k->questions;
     timer_unset(&ch->session->state->timers, &k->timer);
     late_event_drop(&k->event);
     free(k);
 }
 
+static struct keepalive *keepalive_new(struct channel *ch, const struct keepalive_terms *terms,
+                                       uint32_t questions) {
+    struct keepalive *k = calloc(1, sizeof(*k));
+    if (!k)
+        return NULL;
+    k->base.drop = keepalive_drop;
+    k->channel = ch;
+    k->terms = *terms;
+    k->questions = questions;
+    timer_init(&k->timer, keepalive_tick);
+    late_event_init(&k->event, keepalive_send);
+    if (keepalive_rearm(k))
+        return k;
+    free(k);
+    return NULL;
+}
+
 int keepalive_set(struct channel *ch, const struct keepalive_terms *terms, struct error *err) {
+    struct quota_account *user = ch->session->uid_account;
     struct keepalive *k;
+    uint64_t every_ns = keepalive_every_ns(terms), questions;
     if (ch->keepalive)
         keepalive_drop(ch);
     if (!terms->silent_ns)
         return 0;
-    k = calloc(1, sizeof(*k));
-    if (k) {
-        k->base.drop = keepalive_drop;
-        k->channel = ch;
-        k->terms = *terms;
-        timer_init(&k->timer, keepalive_tick);
-        late_event_init(&k->event, keepalive_send);
-    }
-    if (!k || !keepalive_rearm(k)) {
-        free(k);
+    questions = (NSEC_PER_SEC + every_ns - 1) / every_ns;
+    if (user->keepalive_questions + questions > KEEPALIVE_QUESTIONS_MAX)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "keep-alives of uid %u's channels ask %" PRIu32
+                         " times a second, this one "
+                         "would %" PRIu64 " times, and %u is the limit: have fewer, or longer ones",
+                         (unsigned)ch->session->uid, user->keepalive_questions, questions,
+                         KEEPALIVE_QUESTIONS_MAX);
+    k = keepalive_new(ch, terms, (uint32_t)questions);
+    if (!k)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel's keep-alive");
-    }
     ch->keepalive = &k->base;
+    user->keepalive_questions += k->questions;
     keepalive_ask(ch); /* so that the time counts from now on */
     return 0;
 }

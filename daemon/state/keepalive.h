@@ -15,12 +15,15 @@
 
 #include "daemon/state/channel.h"
 
+/* What all channels of a user may ask in a second, together. */
+#define KEEPALIVE_QUESTIONS_MAX 2000u
+
 struct keepalive_terms {
     uint64_t silent_ns; /* 0: no keep-alive */
     bool ends;          /* the channel ends; else its program is told */
 };
 
-/* From now on, instead of what there was. */
+/* From now on, instead of what there was; RDMAD_E_LIMIT. */
 int keepalive_set(struct channel *ch, const struct keepalive_terms *terms, struct error *err);
 /* The other end's program was silent for so long. May begin the end of ch. */
 void keepalive_told(struct channel *ch, uint64_t silent_ns);

@@ -138,8 +138,9 @@ RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_chann
  * at a ring are woken for it, some times in ms. Programs with an older librdmad or daemon are never
  * silent. What was asked for before counts no more.
  * Errors: RDMAD_E_INVAL: flags has something else than RDMAD_KEEPALIVE_ENDS. RDMAD_E_RANGE: ms is
- * neither 0 nor from 500 to 3,600,000. RDMAD_E_CLOSED: the channel is closed. RDMAD_E_TYPE: the
- * daemon is an older one and has no keep-alive. */
+ * neither 0 nor from 500 to 3,600,000. RDMAD_E_LIMIT: a user's channels ask 2000 times a second at
+ * most, each four times in ms or once a second, whichever is more. RDMAD_E_CLOSED: the channel is
+ * closed. RDMAD_E_TYPE: the daemon is an older one and has no keep-alive. */
 #define RDMAD_KEEPALIVE_ENDS \
     1u /* the channel ends with RDMAD_E_TIMEOUT; else RDMAD_EVENT_CHANNEL_SILENT */
 RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsigned flags);

@@ -32,6 +32,7 @@ static void down(void) {
     rig_close(b);
     fake_answer_all();
     cr_expect(rig_closed(a) && rig_closed(b));
+    cr_expect_eq(a->uid_account->keepalive_questions, 0);
     rig_down();
 }
 
@@ -128,6 +129,22 @@ Test(keepalive, a_program_is_looked_at_ten_times_a_second_whoever_asks) {
     }
     cr_expect_leq(fake_count(FAKE_SESSION_ALIVE), 10);
     cr_expect_geq(fake_count(FAKE_SESSION_ALIVE), 9);
+}
+
+Test(keepalive, what_a_users_channels_ask_together_is_limited) {
+    struct keepalive_terms terms = {.silent_ns = 1000 * MS};
+    struct error err = {0};
+    want(500, false);
+    cr_assert_eq(a->uid_account->keepalive_questions, 8);
+    want(60000, false);
+    cr_assert_eq(a->uid_account->keepalive_questions, 1, "what there was is given back");
+    a->uid_account->keepalive_questions += KEEPALIVE_QUESTIONS_MAX - 4; /* of other channels */
+    cr_expect_eq(keepalive_set(ca, &terms, &err), 0, "%s", err.text);
+    a->uid_account->keepalive_questions += 1;
+    cr_expect_eq(keepalive_set(ca, &terms, &err), RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(err.text, "have fewer"), "%s", err.text);
+    cr_expect_null(ca->keepalive);
+    a->uid_account->keepalive_questions -= KEEPALIVE_QUESTIONS_MAX - 3;
 }
 
 Test(keepalive, a_worker_that_has_not_answered_is_not_asked_again) {
