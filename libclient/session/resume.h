@@ -5,7 +5,8 @@
  * Where the daemon can (RDMAD_MSG_RESUME_OFFER), a session whose socket ends without a word is
  * AWAY, not lost. A thread of the process watches all such sessions. It looks for another daemon at
  * the same path, proves to it which session this was, and hands back what the session has: pools
- * with their contents, leases that it granted, services, leases that it attached to. Then the
+ * with their contents, leases that it granted and what others made of them, services with their
+ * budgets, channels, leases that it attached to; and it watches names anew. Then the
  * session is OPEN again, and RDMAD_EVENT_SESSION_RESUMED says so. Rings are revived by their own
  * threads when they are next used (ring/revive.h). If no daemon has come after the session's
  * call_timeout_ms, or it refuses, the session is lost.

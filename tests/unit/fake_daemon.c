@@ -240,6 +240,7 @@ static bool answer_resume(struct fake_daemon *f, const struct rdmad_msg_header *
 
 static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     struct rdmad_lease_stat_rep stat = {.lease = 7, .ops = 3};
+    struct rdmad_names_watch_rep watch = {.watch = 3};
 
     if (h->type == RDMAD_MSG_RESUME_OFFER && !f->outlived) { /* as an older daemon does */
         fake_refuse(f, h, RDMAD_E_TYPE, "message type 30 is unknown");
@@ -268,6 +269,8 @@ static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, cons
     case RDMAD_MSG_CHANNEL_CONNECT:
     case RDMAD_MSG_CHANNEL_ACCEPT:
         return answer_channel(f, h, 41 + f->nchannels++);
+    case RDMAD_MSG_NAMES_WATCH:
+        return reply(f, h, &watch, sizeof(watch), NULL, 0);
     case RDMAD_MSG_LEASE_STAT:
         return reply(f, h, &stat, sizeof(stat), NULL, 0);
     default:

@@ -127,9 +127,12 @@ Test(sized_calls, an_older_programs_event_and_its_name_at_the_end_are_filled_as_
         char beyond[64];
     } at = {.e = RDMAD_EVENT_INIT};
     struct rdmad_ev_name ev = {.watch = 3};
+    uint64_t watch;
     struct rdmad_event *e = &at.e;
 
     memset(at.beyond, 'x', sizeof(at.beyond));
+    cr_assert_eq(rdmad_names_watch(s, NULL, NULL, 0, &watch), 0);
+    cr_assert_eq(watch, ev.watch);
     e->size += 8; /* a newer one: the name has grown */
     snprintf(ev.entry.name, sizeof(ev.entry.name), "a-name");
     fake_event(&fake, RDMAD_EV_NAME, &ev, sizeof(ev));
