@@ -249,6 +249,10 @@ void ring_leave(struct ring *r, bool sends) {
     ringword_publish(&r->daemon->sq_left, sends ? RDMAD_SQ_LEFT_UNSENT : RDMAD_SQ_LEFT);
 }
 
+void ring_tell_untaken(struct ring *r, uint32_t count) {
+    ringword_publish(&r->daemon->untaken, count);
+}
+
 /* Its word is in the line that the client looks at anyway, and is written when it changes only. */
 void ring_tell_crowded(struct ring *r, bool crowded) {
     if (r->crowded == crowded)

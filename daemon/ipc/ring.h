@@ -93,6 +93,9 @@ bool ring_flush(struct ring *r);
  * a thread that knows that nobody takes, nor will. */
 void ring_leave(struct ring *r, bool sends);
 
+/* Tells the client how many notices nobody took, for when there is no daemon any more. */
+void ring_tell_untaken(struct ring *r, uint32_t count);
+
 /* Tells the client whether to spin. */
 void ring_tell_crowded(struct ring *r, bool crowded);
 

@@ -36,17 +36,18 @@ static bool again_may_mend(const struct attach_again *a, const struct error *why
 
 static bool again_is_allowed(const struct attach_again *a) {
     const struct session *s = a->session;
-    return a->until_ns && origin_is_set(s) && !s->closing && !s->state->stopping &&
-           s->state->config->peer_return_ms &&
+    if (!a->until_ns || !origin_is_set(s) || s->closing || s->state->stopping)
+        return false;
+    return s->state->config->peer_return_ms &&
            clock_after(state_now(s->state), AGAIN_NS) < a->until_ns;
 }
 
 bool attach_waits(struct attach_again *a, const struct error *why) {
-    struct session *s = a->session;
-    struct state *st = s->state;
     struct error none;
     if (!again_is_allowed(a))
         return false;
+    struct session *s = a->session;
+    struct state *st = s->state;
     a->patient = a->patient || peers_await(st->peers, &a->uri);
     if (!again_may_mend(a, why) || quota_charge(&st->quota, &s->account, s->uid_account,
                                                 QUOTA_QUESTIONS, 1, &a->charge, &none))

@@ -14,9 +14,9 @@
 #include "daemon/state/session.h"
 
 struct attach_again {
-    struct session *session;
+    struct session *session; /* NULL, like all else here: it is not asked again */
     struct rdmad_uri uri;
-    uint64_t until_ns; /* how long the attach may take; 0: it is not asked again */
+    uint64_t until_ns; /* how long the attach may take, or 0 */
     bool patient;      /* the other daemon is known to have left */
     struct timer timer;
     struct session_call waiting;

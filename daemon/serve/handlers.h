@@ -31,6 +31,7 @@ serve_handler serve_budget_free;                           /* request.c */
 serve_handler serve_names_list, serve_names_watch;         /* names.c */
 serve_handler serve_names_unwatch;                         /* names.c */
 serve_handler serve_service_listen, serve_service_close;   /* service.c */
+serve_handler serve_service_resume, serve_budget_resume;   /* service.c */
 serve_handler serve_channel_connect, serve_channel_accept; /* channel.c */
 serve_handler serve_channel_reject, serve_channel_close;   /* channel.c */
 serve_handler serve_channel_keepalive;                     /* channel.c */

@@ -56,6 +56,8 @@ static const struct {
     [RDMAD_MSG_CHANNEL_RESUME] = {serve_channel_resume, sizeof(struct rdmad_channel_resume_req)},
     [RDMAD_MSG_CHANNEL_KEEPALIVE] = {serve_channel_keepalive,
                                      sizeof(struct rdmad_channel_keepalive_req)},
+    [RDMAD_MSG_SERVICE_RESUME] = {serve_service_resume, sizeof(struct rdmad_service_resume_req)},
+    [RDMAD_MSG_BUDGET_RESUME] = {serve_budget_resume, sizeof(struct rdmad_budget_resume_req)},
     [RDMAD_MSG_PART_RESUME] = {serve_part_resume, sizeof(struct rdmad_part_resume_req)},
     [RDMAD_MSG_CHANNEL_STAT] = {serve_channel_stat, sizeof(struct rdmad_channel_stat_req)},
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * service.c - names at which a session takes connections and requests: listen and close.
+ * service.c - names at which a session takes connections and requests: listen and close, and listen
+ * again at a later life of the daemon.
  */
 #include "daemon/state/service.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/budget.h"
+#include "daemon/state/origin.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -37,24 +39,34 @@ static uint32_t budget_rights(const struct service_terms *terms) {
     return !terms->budget_length ? 0 : terms->max_rights ? terms->max_rights : all;
 }
 
-void serve_service_listen(const struct request *rq, const void *body) {
-    const struct rdmad_service_listen_req *req = body;
-    struct rdmad_service_listen_rep rep = {0};
-    struct service_terms terms;
-    struct service *sv;
-    struct error err;
-
+/* NULL: err tells why not. */
+static struct service *listen_for(const struct request *rq,
+                                  const struct rdmad_service_listen_req *req, bool budget_shut,
+                                  struct error *err) {
     const struct user_policy *policy = &rq->session->policy;
-    if (service_copy_terms(req, &terms, &err) ||
-        policy_check_grant(policy, terms.scope, budget_rights(&terms), &err) ||
-        policy_check_publish(policy, terms.name, &err) ||
-        service_listen(rq->session, &terms, &sv, &err)) {
-        serve_fail(rq, &err);
-        return;
-    }
-    rep.service = sv->number;
+    struct service_terms terms;
+    struct service *sv = NULL;
+    if (service_copy_terms(req, &terms, err) ||
+        policy_check_grant(policy, terms.scope, budget_rights(&terms), err) ||
+        policy_check_publish(policy, terms.name, err))
+        return NULL;
+    terms.budget_shut = budget_shut;
+    return service_listen(rq->session, &terms, &sv, err) ? NULL : sv;
+}
+
+static void answer_listen(const struct request *rq, const struct service *sv) {
+    struct rdmad_service_listen_rep rep = {.service = sv->number};
     service_uri(sv, rep.uri);
     serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+}
+
+void serve_service_listen(const struct request *rq, const void *body) {
+    struct error err;
+    struct service *sv = listen_for(rq, body, false, &err);
+    if (sv)
+        answer_listen(rq, sv);
+    else
+        serve_fail(rq, &err);
 }
 
 struct service *serve_own_service(const struct request *rq, uint64_t number) {
@@ -81,4 +93,55 @@ void serve_service_close(const struct request *rq, const void *body) {
         budget_close(budget, later_answer, later);
     else
         later_answer(later, NULL);
+}
+
+/* ---- at a later life of the daemon --------------------------------------------------------- */
+
+static int check_kept(const struct rdmad_kept *kept, struct error *err) {
+    if (kept->count > RDMAD_KEPT_PER_REQUEST || kept->more > 1)
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "at most %u ranges are said to be kept at once, and more is 0 or 1",
+                         RDMAD_KEPT_PER_REQUEST);
+    return 0;
+}
+
+/* Until the last is known the budget gives nothing. */
+static int keep(struct budget *b, const struct rdmad_kept *kept, struct error *err) {
+    for (uint32_t i = 0; i < kept->count; i++) {
+        if (budget_keep(b, kept->range[i].offset, kept->range[i].length, err))
+            return err->code;
+    }
+    if (!kept->more)
+        budget_open(b);
+    return 0;
+}
+
+void serve_service_resume(const struct request *rq, const void *body) {
+    const struct rdmad_service_resume_req *req = body;
+    struct service *sv = NULL;
+    struct error err;
+    if (origin_check_resumed(rq->session, "a service with what it gave", &err) ||
+        check_kept(&req->kept, &err) || !(sv = listen_for(rq, &req->listen, true, &err))) {
+        serve_fail(rq, &err);
+    } else if (sv->budget && keep(sv->budget, &req->kept, &err)) {
+        service_close(sv);
+        serve_fail(rq, &err);
+    } else {
+        answer_listen(rq, sv);
+    }
+}
+
+/* One that is wrong leaves the budget shut. */
+void serve_budget_resume(const struct request *rq, const void *body) {
+    const struct rdmad_budget_resume_req *req = body;
+    struct service *sv = serve_own_service(rq, req->service);
+    struct error err;
+    if (!sv)
+        return;
+    if (!sv->budget)
+        error_set(&err, RDMAD_E_BUDGET, "service \"%s\" has no budget", sv->terms.name);
+    if (!sv->budget || check_kept(&req->kept, &err) || keep(sv->budget, &req->kept, &err))
+        serve_fail(rq, &err);
+    else
+        serve_reply(rq, NULL, 0, NULL, 0);
 }

@@ -46,6 +46,7 @@ struct budget {
     struct list untold; /* that were handed over, which the client does not know yet */
     struct list requesters;
     unsigned count; /* of orders */
+    bool shut;      /* nobody has said yet what its owner has of it */
     bool closing;
     struct session_waiter closed;
 };
@@ -180,6 +181,7 @@ int budget_new(struct session *s, const struct budget_terms *t, struct budget **
     b->max_ttl_ns = t->max_ttl_ns ? t->max_ttl_ns : DEFAULT_TTL_NS;
     b->max_rights = t->max_rights ? t->max_rights : GIVEN;
     b->service = t->service;
+    b->shut = t->shut;
     b->scope = t->scope;
     strncpy(b->scope_peer, t->scope.peer ? t->scope.peer : "", sizeof(b->scope_peer) - 1);
     b->scope.peer = b->scope_peer;
@@ -208,6 +210,9 @@ static int check_ask(const struct budget *b, const struct budget_ask *ask, struc
     uint64_t most = b->max_request ? b->max_request : b->bytes;
     if (b->closing)
         return error_set(err, RDMAD_E_NO_SERVICE, "service \"%s\" is closing", b->name);
+    if (b->shut)
+        return error_set(err, RDMAD_E_BUSY, "service \"%s\" is just being brought back; ask again",
+                         b->name);
     if (!ask->bytes)
         return error_set(err, RDMAD_E_INVAL, "a request is for at least one byte");
     if (ask->bytes > most)
@@ -466,4 +471,26 @@ int budget_free(struct budget *b, uint64_t offset, struct error *err) {
     b->handed_over -= e->length;
     extents_give(b->extents, e);
     return 0;
+}
+
+int budget_keep(struct budget *b, uint64_t offset, uint64_t length, struct error *err) {
+    bool no_room = true;
+    struct extent *e = NULL;
+    if (b->shut && offset >= b->offset)
+        e = extents_take_at(b->extents, offset - b->offset, length, owners, &no_room);
+    if (e) {
+        b->handed_over += e->length;
+        return 0;
+    }
+    if (!no_room)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a budget");
+    return error_set(err, RDMAD_E_RANGE,
+                     "%" PRIu64 " bytes at offset %" PRIu64
+                     " cannot have been handed over to service \"%s\": they are not all of its "
+                     "budget and free",
+                     length, offset, b->name);
+}
+
+void budget_open(struct budget *b) {
+    b->shut = false;
 }

@@ -35,6 +35,7 @@ struct budget_terms {
     struct scope scope;   /* of the leases, as the service's; the budget keeps a copy */
     uint64_t service;     /* for the owner's event */
     const char *name;     /* the service's, for messages; the budget keeps a copy */
+    bool shut;            /* gives nothing before budget_open */
 };
 
 struct budget_ask {
@@ -59,6 +60,12 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
                     void *arg);
 /* The owner gives back what was handed over to it. offset: where that begins, in the pool. */
 int budget_free(struct budget *b, uint64_t offset, struct error *err);
+
+/* For a budget that is shut still: what begins at that offset in the pool was handed over to its
+ * owner at an earlier life of the daemon, and is the owner's until budget_free. What is none of its
+ * own, or is taken twice, is refused with RDMAD_E_RANGE. */
+int budget_keep(struct budget *b, uint64_t offset, uint64_t length, struct error *err);
+void budget_open(struct budget *b);
 
 struct budget_view {
     uint64_t bytes, free, longest; /* longest: free at a piece */

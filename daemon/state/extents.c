@@ -72,25 +72,71 @@ static struct extent *first_fit(const struct extents *x, uint64_t length) {
     }
 }
 
-struct extent *extents_take(struct extents *x, uint64_t length, void *user, bool *no_room) {
+/* Length in whole granules; 0: there are none, or too many. */
+static uint64_t whole(uint64_t length) {
     uint64_t rounded;
-    *no_room = __builtin_add_overflow(length, EXTENT_GRANULE - 1, &rounded);
-    rounded &= ~(uint64_t)(EXTENT_GRANULE - 1);
-    if (*no_room || !rounded || extents_longest(x) < rounded) {
-        *no_room = true;
-        return NULL;
-    }
-    struct extent *e = first_fit(x, rounded);
-    uint64_t rest = e->length - rounded;
-    e->length = rounded; /* before its rest comes into the tree */
-    if (rest && !extent_new(x, e->offset + rounded, rest)) {
+    if (__builtin_add_overflow(length, EXTENT_GRANULE - 1, &rounded))
+        return 0;
+    return rounded & ~(uint64_t)(EXTENT_GRANULE - 1);
+}
+
+/* What is behind the first length bytes of e, which is free, becomes one of its own. */
+static bool extent_cut(struct extents *x, struct extent *e, uint64_t length) {
+    uint64_t rest = e->length - length;
+    e->length = length; /* before its rest comes into the tree */
+    if (rest && !extent_new(x, e->offset + length, rest)) {
         e->length += rest;
-        return NULL;
+        return false;
     }
+    tree_changed(&x->tree, &e->node);
+    return true;
+}
+
+static struct extent *extent_use(struct extents *x, struct extent *e, void *user) {
     e->user = user;
     tree_changed(&x->tree, &e->node);
-    x->free -= rounded;
+    x->free -= e->length;
     return e;
+}
+
+struct extent *extents_take(struct extents *x, uint64_t length, void *user, bool *no_room) {
+    uint64_t rounded = whole(length);
+    *no_room = !rounded || extents_longest(x) < rounded;
+    if (*no_room)
+        return NULL;
+    struct extent *e = first_fit(x, rounded);
+    return extent_cut(x, e, rounded) ? extent_use(x, e, user) : NULL;
+}
+
+/* The one in which offset lies; the first of all begins at 0. */
+static struct extent *extent_around(const struct extents *x, uint64_t offset) {
+    struct extent key = {.offset = offset};
+    struct tree_node *node = tree_from(&x->tree, &key.node);
+    if (node && extent_of(node)->offset == offset)
+        return extent_of(node);
+    if (node)
+        return extent_of(tree_prev(node));
+    node = x->tree.root;
+    while (node->right)
+        node = node->right;
+    return extent_of(node);
+}
+
+struct extent *extents_take_at(struct extents *x, uint64_t offset, uint64_t length, void *user,
+                               bool *no_room) {
+    uint64_t rounded = whole(length), before;
+    struct extent *e = extent_around(x, offset);
+    before = offset - e->offset;
+    *no_room = !rounded || offset % EXTENT_GRANULE || e->user || before > e->length ||
+               rounded > e->length - before;
+    if (*no_room)
+        return NULL;
+    if (before) {
+        if (!extent_cut(x, e, before))
+            return NULL;
+        e = extent_of(tree_next(&e->node));
+    }
+    return extent_cut(x, e, rounded) ? extent_use(x, e, user) : NULL;
 }
 
 /* b, right behind a, becomes part of it. */

@@ -32,6 +32,10 @@ void extents_fini(struct extents *x);
 /* Gives length bytes, rounded up to granules, to user (not NULL). Returns NULL when out of memory,
  * or when no free extent is that long; then *no_room is set. */
 struct extent *extents_take(struct extents *x, uint64_t length, void *user, bool *no_room);
+/* The same, but exactly what begins at offset. NULL with *no_room set: not all of it is free, or it
+ * does not begin at a granule. */
+struct extent *extents_take_at(struct extents *x, uint64_t offset, uint64_t length, void *user,
+                               bool *no_room);
 void extents_give(struct extents *x, struct extent *e);
 /* The extent that begins at offset and is given out; NULL: there is none. */
 struct extent *extents_find(const struct extents *x, uint64_t offset);

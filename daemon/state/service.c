@@ -91,6 +91,7 @@ static int make_budget(struct service *sv, struct error *err) {
         .scope = scope_of(t, sv->session),
         .service = sv->number,
         .name = t->name,
+        .shut = t->budget_shut,
     };
     if (t->budget_length)
         return budget_new(sv->session, &b, &sv->budget, err);
@@ -99,6 +100,13 @@ static int make_budget(struct service *sv, struct error *err) {
                          "service \"%s\" has terms for requests, but a budget of no bytes",
                          t->name);
     return 0;
+}
+
+/* No number of an earlier life: a client may still have that in a request. */
+static uint64_t next_number(struct state *st) {
+    if (!st->service_numbers)
+        st->service_numbers = (uint64_t)st->life.number << 40;
+    return ++st->service_numbers;
 }
 
 int service_listen(struct session *s, const struct service_terms *terms, struct service **out,
@@ -115,7 +123,7 @@ int service_listen(struct session *s, const struct service_terms *terms, struct 
     if (!terms->backlog)
         sv->terms.backlog = SERVICE_BACKLOG;
     sv->since_ns = state_now(st);
-    sv->number = ++st->service_numbers;
+    sv->number = next_number(st);
     list_init(&sv->incoming);
     list_init(&sv->origins);
     rc = quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_SERVICES, 1, &sv->charge, err);
@@ -277,7 +285,7 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
     origin->count++;
     in->origin = origin;
     in->service = sv;
-    in->number = ++s->state->service_numbers;
+    in->number = next_number(s->state);
     late_event_init(&in->late, incoming_send);
     list_append(&sv->incoming, &in->node);
     sv->waiting++;

@@ -32,6 +32,7 @@ struct service_terms {
     uint64_t budget_pool, budget_offset, budget_length; /* length 0: no requests */
     uint64_t max_request, max_ttl_ns;
     uint32_t max_rights;
+    bool budget_shut; /* until budget_open */
     char scope_peer[RDMAD_NAME_MAX + 1];
     char name[RDMAD_NAME_MAX + 1];
 };

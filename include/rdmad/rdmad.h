@@ -136,17 +136,16 @@ struct rdmad_options {
  *
  * If the daemon dies, or is stopped, and is started again (at the same place, with its runtime
  * directory), the session goes on there by itself: RDMAD_EVENT_SESSION_RESUMED. Pools keep their
- * addresses and contents, leases that were granted (and those that others made of them)
- * their URIs and deadlines, leases that were
- * attached their handles, services their names; watches of names begin anew
- * (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open, unless the other end
- * does not come back, too; receives on them go on, with their time begun anew. Other ops that were
- * in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the completion's outcome;
- * none is done a second time. What is submitted and asked meanwhile waits. What does not go on:
- * channels of the other kinds (they close), a service's budget, leases that were
- * requested, and sessions with pools of huge pages, which are lost. If no daemon comes
- * within call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library
- * has a thread for that, one in the process.
+ * addresses and contents, leases that were granted their URIs and deadlines, and so do those that
+ * others made of them. Leases that were attached keep their handles, services their names and
+ * budgets; watches of names begin anew (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open,
+ * unless the other end does not come back, too; receives on them go on, with their time begun anew.
+ * Other ops that were in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the
+ * completion's outcome; none is done a second time. What is submitted and asked meanwhile waits.
+ * What does not go on: channels of the other kinds (they close), leases that were requested (they
+ * end), and sessions with pools of huge pages, which are lost. If no daemon comes within
+ * call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library has a
+ * thread for that, one in the process.
  * Errors: RDMAD_E_NO_DAEMON: nothing answers at that place, or its socket may not be opened by
  * this user. RDMAD_E_PERM: the policy does not admit this user. RDMAD_E_LIMIT: the user, or the
  * machine, has as many sessions as it may. RDMAD_E_NAME: options.name is too long. RDMAD_E_INVAL:
@@ -209,9 +208,9 @@ struct rdmad_event {
     rdmad_service *service; /* INCOMING, HANDED_OVER */
     rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close; _SILENT, _HEARD */
     void *memory;           /* HANDED_OVER: now the service's owner's, until rdmad_service_free */
-    size_t length;
-    uint64_t watch; /* NAME_* */
-    void *user;     /* of the lease, the channel or the service */
+    size_t length;          /* HANDED_OVER: of memory; NOTIFICATIONS_LOST: how many */
+    uint64_t watch;         /* NAME_* */
+    void *user;             /* of the lease, the channel or the service */
     void *reserved[4];
     struct rdmad_name name; /* stays the last */
 };
@@ -242,6 +241,10 @@ struct rdmad_event {
  * does so again. text says for how long. */
 #define RDMAD_EVENT_CHANNEL_SILENT 13u
 #define RDMAD_EVENT_CHANNEL_HEARD 14u
+/* Comes before SESSION_RESUMED: notifications of leases of this session, which their senders know
+ * to be there and nobody had taken, are lost with the daemon. length: how many; 0: some may be,
+ * which is not known (the session has taken some before, and had no ring at that daemon). */
+#define RDMAD_EVENT_NOTIFICATIONS_LOST 15u
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases

@@ -64,7 +64,8 @@ struct rdmad_ring_daemon {
     uint32_t pad1[13];
     uint32_t sq_wait; /* 1: the daemon sleeps, or is about to */
     uint32_t pad2[15];
-    uint32_t pad3[16];
+    uint32_t untaken; /* notifications of the session's leases that nobody has taken; of one ring */
+    uint32_t pad3[15];
 };
 RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ring_daemon) == RDMAD_RING_ENTRIES_OFFSET, "layout");
 

@@ -64,6 +64,8 @@ enum rdmad_msg_type {
     RDMAD_MSG_CHANNEL_RESUME = 36,
     RDMAD_MSG_CHANNEL_KEEPALIVE = 37,
     RDMAD_MSG_PART_RESUME = 38,
+    RDMAD_MSG_SERVICE_RESUME = 39,
+    RDMAD_MSG_BUDGET_RESUME = 40,
     RDMAD_MSG_COUNT
 };
 
@@ -431,6 +433,26 @@ struct rdmad_part {
 struct rdmad_part_resume_req {
     struct rdmad_part part; /* as it was told */
     uint64_t parent; /* the number that this has now: another one, if it is published by name */
+};
+
+/* A service as it was, with its budget. That gives nothing before it was said what of it is the
+ * program's own: with more set, BUDGET_RESUME goes on with that. What was requested of it has ended
+ * with the daemon. The reply is struct rdmad_service_listen_rep. */
+#define RDMAD_KEPT_PER_REQUEST 64u
+struct rdmad_kept { /* ranges of the budget's pool that were handed over and not given back */
+    uint32_t count;
+    uint32_t more; /* 1: there are others */
+    struct {
+        uint64_t offset, length;
+    } range[RDMAD_KEPT_PER_REQUEST];
+};
+struct rdmad_service_resume_req {
+    struct rdmad_service_listen_req listen;
+    struct rdmad_kept kept;
+};
+struct rdmad_budget_resume_req {
+    uint64_t service;
+    struct rdmad_kept kept;
 };
 
 #define RDMAD_CHANNEL_KEY_BYTES 16u

@@ -89,6 +89,7 @@ struct rdmad_session {
     struct rdmad_pool *pools;
     uint32_t pools_destroyed; /* atomic; when it changes, rings' hints of pools are void */
     struct rdmad_ring *rings;
+    bool takes_notices;        /* atomic; it has asked for notifications of its leases */
     struct rdmad_holds *holds; /* of the rings */
     struct rdmad_blocking *blocking;
     struct rdmad_copies *copies;

@@ -57,7 +57,6 @@ static bool handed_over_take_event(struct rdmad_event_source *source, struct rdm
     out->length = h->length;
     snprintf(out->text, sizeof(out->text), "uid %u of node %s handed over %zu bytes to service %s",
              h->uid, h->node, h->length, h->service->name);
-    handed_over_forget(h);
     return false;
 }
 
@@ -85,6 +84,7 @@ void rdmad_service_on_handed_over(struct rdmad_session *s, const void *body) {
     h->service = service;
     h->source.take = handed_over_take_event;
     h->lease = e.lease;
+    h->offset = e.offset;
     h->memory = pool->base + e.offset;
     h->length = e.length;
     h->uid = e.uid;
@@ -94,10 +94,34 @@ void rdmad_service_on_handed_over(struct rdmad_session *s, const void *body) {
     rdmad_event_queue(s, &h->source);
 }
 
+/* With the lock. */
+static void free_fill(struct rdmad_session *s, const struct rdmad_call *call, void *request) {
+    struct rdmad_budget_free_req *req = request;
+    (void)s;
+    req->service = call->object.service->number;
+}
+
+/* With the lock: it is the budget's again, and no later daemon hears of it. */
+static void freed(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_budget_free_req *req = call->request;
+    struct rdmad_handed_over *h = call->object.service->handed_over;
+    while (h && h->offset != req->offset)
+        h = h->next;
+    if (h)
+        handed_over_forget(h);
+    rdmad_event_signal(s);
+}
+
 int rdmad_service_free(rdmad_service *service, void *memory) {
     RDMAD_LIVE(service, SERVICE);
     struct rdmad_session *s = service->session;
-    struct rdmad_budget_free_req request = {.service = service->number};
+    struct rdmad_budget_free_req request = {.service = 0};
+    struct rdmad_call call = {.type = RDMAD_MSG_BUDGET_FREE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .fill = free_fill,
+                              .accept = freed,
+                              .object.service = service};
     pthread_mutex_lock(&s->lock);
     struct rdmad_pool *pool = rdmad_pool_of(s, memory);
     if (pool)
@@ -108,7 +132,20 @@ int rdmad_service_free(rdmad_service *service, void *memory) {
                           "%p lies in no pool of this session: give back the memory that an event "
                           "of service %s named",
                           memory, service->name);
-    return rdmad_control_tell(s, RDMAD_MSG_BUDGET_FREE, &request, sizeof(request), false);
+    return rdmad_control_call(s, &call);
+}
+
+void rdmad_budget_keep(const struct rdmad_service *service, size_t *from, struct rdmad_kept *out) {
+    const struct rdmad_handed_over *h = service->handed_over;
+    for (size_t i = 0; i < *from && h; i++)
+        h = h->next;
+    *out = (struct rdmad_kept){.count = 0};
+    for (; h && out->count < RDMAD_KEPT_PER_REQUEST; h = h->next) {
+        out->range[out->count].offset = h->offset;
+        out->range[out->count++].length = h->length;
+    }
+    *from += out->count;
+    out->more = h != NULL;
 }
 
 void rdmad_budget_forget(struct rdmad_service *service) {

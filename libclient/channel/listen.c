@@ -83,8 +83,8 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
 /* ---- at the next daemon -------------------------------------------------------------------- */
 
 /* With the lock: one that this daemon has not been asked for yet. */
-static struct rdmad_service *service_to_resume(struct rdmad_session *s,
-                                               struct rdmad_service_listen_req *terms) {
+static struct rdmad_service *service_to_resume(struct rdmad_session *s, size_t *kept,
+                                               struct rdmad_service_resume_req *request) {
     struct rdmad_service *v = s->services;
     struct rdmad_incoming who;
     while (v && v->resumes == s->resumes)
@@ -95,33 +95,80 @@ static struct rdmad_service *service_to_resume(struct rdmad_session *s,
     v->number = 0;
     while (rdmad_incoming_claim(v, NULL, &who))
         ;
-    *terms = v->terms;
-    terms->budget_pool = terms->budget_offset = terms->budget_length = terms->max_request = 0;
+    *kept = 0;
+    request->listen = v->terms;
+    rdmad_budget_keep(v, kept, &request->kept);
     return v;
 }
 
 /* With the lock. The program may have closed it meanwhile. */
+static bool service_is_there(const struct rdmad_session *s, const struct rdmad_service *service) {
+    const struct rdmad_service *v = s->services;
+    while (v && v != service)
+        v = v->next;
+    return v;
+}
+
 static void service_resumed(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_service_listen_rep *reply = call->reply;
-    for (struct rdmad_service *v = s->services; v; v = v->next) {
-        if (v == call->object.service)
-            v->number = reply->service;
+    if (service_is_there(s, call->object.service))
+        call->object.service->number = reply->service;
+}
+
+/* What is kept of its budget beyond what a request has room for. */
+static int service_resume_budget(struct rdmad_session *s, struct rdmad_service *v, size_t kept) {
+    struct rdmad_budget_resume_req request;
+    struct rdmad_call call = {.type = RDMAD_MSG_BUDGET_RESUME,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .one_try = true};
+    int rc = 0;
+    for (request.kept.more = 1; !rc && request.kept.more;) {
+        pthread_mutex_lock(&s->lock);
+        bool there = service_is_there(s, v);
+        if (there) {
+            request.service = v->number;
+            rdmad_budget_keep(v, &kept, &request.kept);
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (!there)
+            return 0;
+        rc = rdmad_control_call(s, &call);
     }
+    return rc;
+}
+
+/* That rdmad is an older one: it knows services, but not what they gave. */
+static int service_without_budget(struct rdmad_session *s, struct rdmad_call *call,
+                                  struct rdmad_service_resume_req *request) {
+    struct rdmad_service_listen_req *listen = &request->listen;
+    listen->budget_pool = listen->budget_offset = listen->budget_length = 0;
+    listen->max_request = listen->max_ttl_ns = listen->max_rights = 0;
+    request->kept.more = 0;
+    call->type = RDMAD_MSG_SERVICE_LISTEN;
+    call->request = listen;
+    call->request_size = sizeof(*listen);
+    return rdmad_control_call(s, call);
 }
 
 int rdmad_services_resume(struct rdmad_session *s) {
-    struct rdmad_service_listen_req request;
+    struct rdmad_service_resume_req request;
     struct rdmad_service_listen_rep reply;
+    size_t kept;
     int rc = 0;
     for (;;) {
-        struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_SERVICE_LISTEN, request, reply),
+        struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_SERVICE_RESUME, request, reply),
                                   .accept = service_resumed, .one_try = true};
         pthread_mutex_lock(&s->lock);
-        call.object.service = service_to_resume(s, &request);
+        struct rdmad_service *v = call.object.service = service_to_resume(s, &kept, &request);
         pthread_mutex_unlock(&s->lock);
-        if (!call.object.service)
+        if (!v)
             return rc;
         int one = rdmad_control_call(s, &call);
+        if (one == RDMAD_E_TYPE)
+            one = service_without_budget(s, &call, &request);
+        if (!one && request.kept.more)
+            one = service_resume_budget(s, v, kept);
         rc = rc ? rc : one;
     }
 }
@@ -149,15 +196,27 @@ void rdmad_services_dispose(struct rdmad_session *s) {
     }
 }
 
+/* With the lock. */
+static void close_fill(struct rdmad_session *s, const struct rdmad_call *call, void *request) {
+    struct rdmad_service_close_req *req = request;
+    (void)s;
+    req->service = call->object.service->number;
+}
+
 void rdmad_service_close(rdmad_service *service) {
     struct rdmad_service **at;
     if (!service)
         return;
     rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, __func__);
-    struct rdmad_service_close_req request = {.service = service->number};
+    struct rdmad_service_close_req request = {.service = 0};
     struct rdmad_session *s = service->session;
-    int rc = rdmad_control_tell(s, RDMAD_MSG_SERVICE_CLOSE, &request, sizeof(request),
-                                true); /* answered when the requested leases have ended */
+    struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_CLOSE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .fill = close_fill,
+                              .quiet = true,
+                              .object.service = service};
+    int rc = rdmad_control_call(s, &call); /* answered when the requested leases have ended */
     pthread_mutex_lock(&s->lock);
     if (!rc)
         rdmad_lent_back(&service->lent);

@@ -3,7 +3,7 @@
  * service.h - services as objects.
  *
  * A service keeps a record of each connection that waits to be accepted, and of memory that was
- * handed over and not told yet. The daemon bounds how many there are, by the backlog and by the
+ * handed over and not given back. The daemon bounds how many there are, by the backlog and by the
  * budget.
  */
 #ifndef RDMAD_LIBCLIENT_SERVICE_H
@@ -21,12 +21,14 @@ struct rdmad_waiting {
     struct rdmad_incoming who;
 };
 
-/* Memory that was handed over; told of once. */
+/* Memory that was handed over: told of once, and kept until it is given back, for the next daemon.
+ */
 struct rdmad_handed_over {
     struct rdmad_service *service;
     struct rdmad_handed_over *next;
     struct rdmad_event_source source; /* HANDED_OVER */
     uint64_t lease;
+    uint64_t offset; /* into the pool */
     void *memory;
     size_t length;
     uint32_t uid;
@@ -63,8 +65,8 @@ static inline void rdmad_service_out_of_memory(struct rdmad_session *s) {
 }
 
 /* Has the daemon that takes the session over listen for all services. Connections that waited are
- * gone, and there is no budget any more: nobody knows what of it is in use. Returns the first
- * refusal. */
+ * gone, and so is what was requested of a budget; of that is in use what was handed over. Returns
+ * the first refusal. */
 int rdmad_services_resume(struct rdmad_session *s);
 /* Frees all services; tells nobody. */
 void rdmad_services_dispose(struct rdmad_session *s);

@@ -364,6 +364,8 @@ static void call_wait(struct rdmad_session *s, struct rdmad_call *c) {
 /* With the lock, released meanwhile. */
 static void call_ask(struct rdmad_session *s, struct rdmad_call *c) {
     char packet[RDMAD_MSG_MAX];
+    if (c->fill)
+        c->fill(s, c, (void *)(uintptr_t)c->request);
     size_t size = packet_make(s, packet, c->type, c->request, c->request_size);
     c->seq = s->seq;
     c->done = c->cut = false; /* a caller may ask again with the same record */

@@ -17,7 +17,7 @@
  */
 struct rdmad_call {
     uint16_t type;
-    const void *request;
+    const void *request; /* fill may write to it */
     size_t request_size;
     void *reply;
     size_t reply_size;
@@ -26,6 +26,9 @@ struct rdmad_call {
     int sent_fd;   /* goes with the request, if sends_fd; stays the caller's */
     bool sends_fd;
     void (*accept)(struct rdmad_session *s, const struct rdmad_call *call);
+    /* May be NULL. With the lock, each time before a daemon is asked: fills in what is another at
+     * the next daemon. */
+    void (*fill)(struct rdmad_session *s, const struct rdmad_call *call, void *request);
     union { /* what the reply makes; accept knows which */
         struct rdmad_lease *lease;
         struct rdmad_channel *channel;

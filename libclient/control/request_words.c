@@ -43,6 +43,8 @@ static const char *const words[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RESUME] = "take a lease back",
     [RDMAD_MSG_ATTACH_RESUME] = "attach to a lease again",
     [RDMAD_MSG_CHANNEL_PROOF] = "prove a channel",
+    [RDMAD_MSG_SERVICE_RESUME] = "listen again",
+    [RDMAD_MSG_BUDGET_RESUME] = "take a budget back",
     [RDMAD_MSG_PART_RESUME] = "take back what was made of a lease",
     [RDMAD_MSG_CHANNEL_RESUME] = "take a channel back",
 };

@@ -105,9 +105,11 @@ static uint64_t *parts_to_show(const struct rdmad_session *s, size_t *count) {
     return number;
 }
 
-/* With the lock, released meanwhile. The thread that resumes is the only one to take any away. */
+/* With the lock, released meanwhile. */
 static int part_show(struct rdmad_session *s, uint64_t number) {
     const struct rdmad_kept_part *p = *part_at(s, number);
+    if (!p)
+        return 0; /* the daemon has said that it has ended */
     struct rdmad_part_resume_req request = {.part = p->told, .parent = p->parent};
     struct rdmad_call call = {.type = RDMAD_MSG_PART_RESUME,
                               .request = &request,

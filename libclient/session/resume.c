@@ -19,6 +19,7 @@
  * The list's lock is never held while the session's is taken.
  */
 #include "libclient/session/resume.h"
+#include "common/ringword.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/channel/channel.h"
@@ -28,6 +29,7 @@
 #include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
 #include "libclient/session/hello.h"
+#include "libclient/ring/ring.h"
 #include "libclient/session/watch.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -55,12 +57,17 @@ struct rdmad_resume {
     char name[RDMAD_NAME_MAX + 1];
     struct rdmad_event_source source; /* SESSION_RESUMED */
     uint64_t away_ns;                 /* for how long it was */
+    struct rdmad_event_source losses; /* NOTIFICATIONS_LOST */
+    size_t lost;                      /* that were not told yet; and whether there may be others */
+    bool may_be_lost;
 
     /* the thread's own */
     bool due;       /* its socket has ended */
     unsigned place; /* in the array of poll */
     uint64_t away_since_ns, next_ns, pause_ns;
     uint64_t handed_back_ns;
+    bool counted;   /* what notifications were lost with the daemon at which it was open last */
+    bool granted;   /* since then another one has had its leases */
     bool some_away; /* attaches or watches, which are tried again */
 };
 
@@ -103,6 +110,7 @@ static int resume_hand_back(struct rdmad_resume *r) {
         rc = rdmad_pools_resume(s);
     if (rc)
         return rc;
+    r->granted = true;
     rdmad_grants_resume(s);
     rdmad_parts_resume(s);
     rdmad_services_resume(s);
@@ -129,6 +137,26 @@ static int resume_connect(const struct rdmad_resume *r) {
     return -1;
 }
 
+/* With the lock, and before a ring is made anew: the page of a ring of the daemon that is gone
+ * tells how many notifications that had (struct rdmad_ring_daemon). One that went before the
+ * session was open there had none of its rings. */
+static void resume_count_losses(struct rdmad_resume *r) {
+    const struct rdmad_session *s = r->session;
+    bool known = r->counted ? !r->granted : false;
+    uint32_t most = 0;
+    for (const struct rdmad_ring *ring = s->rings; ring && !r->counted; ring = ring->next) {
+        if (rdmad_ring_is_stale(ring))
+            continue;
+        uint32_t count = ringword_peek(&ring->daemon->untaken);
+        most = count > most ? count : most;
+        known = true;
+    }
+    r->lost += most;
+    r->may_be_lost |= !known && __atomic_load_n(&s->takes_notices, __ATOMIC_RELAXED);
+    r->counted = true;
+    r->granted = false;
+}
+
 /* The socket takes the old one's number, when nobody sleeps on that any more. */
 static bool resume_begin(struct rdmad_resume *r, int fd) {
     struct rdmad_session *s = r->session;
@@ -138,6 +166,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
     bool ours = s->state == RDMAD_SESSION_AWAY && dup3(fd, s->sock, O_CLOEXEC) == s->sock;
     if (ours) {
         s->resumer = pthread_self();
+        resume_count_losses(r);
         __atomic_add_fetch(&s->resumes, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&s->state, RDMAD_SESSION_RESUMING, __ATOMIC_RELEASE);
         rdmad_channels_leave(s);
@@ -157,9 +186,12 @@ static void resume_open(struct rdmad_resume *r) {
         __atomic_store_n(&s->state, RDMAD_SESSION_OPEN, __ATOMIC_RELEASE);
         rdmad_event_watch(s, s->sock);
         rdmad_event_back(s);
+        if (r->lost || r->may_be_lost)
+            rdmad_event_queue(s, &r->losses);
         rdmad_event_queue(s, &r->source);
         rdmad_event_signal(s);
         r->away_since_ns = 0;
+        r->counted = r->granted = false;
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -361,6 +393,26 @@ static bool resume_take_event(struct rdmad_event_source *source, struct rdmad_ev
     return false;
 }
 
+static bool resume_take_losses(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct rdmad_resume *r =
+        (struct rdmad_resume *)((char *)source - offsetof(struct rdmad_resume, losses));
+    out->type = RDMAD_EVENT_NOTIFICATIONS_LOST;
+    out->length = r->lost;
+    if (r->lost)
+        snprintf(
+            out->text, sizeof(out->text),
+            "%zu notifications of leases of this session were there and not taken, and are lost "
+            "with their rdmad%s",
+            r->lost, r->may_be_lost ? "; there may have been others" : "");
+    else
+        snprintf(out->text, sizeof(out->text),
+                 "notifications of leases of this session may be lost with their rdmad: it had no "
+                 "ring there by which that would be known");
+    r->lost = 0;
+    r->may_be_lost = false;
+    return false;
+}
+
 static int resume_offer(struct rdmad_session *s, struct rdmad_resume_proof *proof) {
     struct rdmad_resume_offer_req request = {.reserved = 0};
     struct rdmad_resume_offer_rep reply;
@@ -399,6 +451,7 @@ int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address,
     r->address = *address;
     snprintf(r->name, sizeof(r->name), "%s", name);
     r->source.take = resume_take_event;
+    r->losses.take = resume_take_losses;
     if (resume_offer(s, &r->proof)) { /* it is as good as any session has been */
         free(r);
         return rdmad_is_lost(s) ? rdmad_fail_lost(s) : 0;
@@ -425,6 +478,7 @@ void rdmad_resume_free(struct rdmad_session *s) {
     pthread_mutex_unlock(&lock);
     pthread_mutex_lock(&s->lock);
     rdmad_event_unqueue(s, &r->source);
+    rdmad_event_unqueue(s, &r->losses);
     s->resume = NULL;
     pthread_mutex_unlock(&s->lock);
     free(r);

@@ -186,6 +186,7 @@ int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *le
                           "lease %llu was not granted by the ring's session: only its owner takes "
                           "its notifications",
                           (unsigned long long)lease->id);
+    __atomic_store_n(&ring->session->takes_notices, true, __ATOMIC_RELAXED);
     sqe->opcode = RDMAD_OP_NOTIFIED;
     sqe->lease = lease->id;
     return 0;

@@ -15,10 +15,12 @@ Errors are exceptions, all of them rdmad.Error: a class for each RDMAD_E_*, with
 
 Threads. All may be used by any number of threads, and calls let other threads of Python run meanwhile; but what
 rdmad.aio makes belongs to its event loop. Close an object when no other thread is in a call with it: close waits for
-those for two seconds, and then raises BusyError.
+those for ten seconds, and then raises BusyError.
 
 The library's own manual is its header, rdmad.h; names here are those there.
 """
+import builtins
+
 from ._base import Error
 from ._channel import Channel, ChannelAudit, Gift, Incoming, Message, Service
 from ._lease import Audit, Lease, Notification
@@ -35,4 +37,5 @@ def version() -> str:
 
 
 __all__ = ["Audit", "BufferLock", "Channel", "ChannelAudit", "Error", "Event", "Gift", "Incoming", "Info", "Lease",
-           "Message", "Name", "Notification", "Pool", "Service", "Session", "version", *_names]
+           "Message", "Name", "Notification", "Pool", "Service", "Session", "version"]
+__all__ += [name for name in _names if not hasattr(builtins, name)]  # TypeError is rdmad.TypeError alone

@@ -13,7 +13,7 @@ from ._base import Error
 lib = ffi.dlopen(SONAME)
 NULL = ffi.NULL
 UNTIL_SIGNALS = 250  # ms: how long a call that waits for ever keeps Python from hearing of a signal
-PATIENCE = 2  # seconds: how long whoever ends an object waits for other threads' calls with it
+PATIENCE = 10  # seconds: how long whoever ends an object waits for other threads' calls with it
 
 Buffer = typing.Any  # whatever has the buffer protocol: memoryview, bytearray, numpy.ndarray
 

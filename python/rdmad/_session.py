@@ -260,6 +260,8 @@ class Session:
         if pointer is None:
             return
         try:
+            for pool in self._pools:
+                pool._use.take()
             for it in list(self._made.values()):
                 if not core.pieces:
                     it._use.take()  # it ends with the session
@@ -267,8 +269,6 @@ class Session:
                     it.abort()
                 else:
                     it.close()
-            for pool in self._pools:
-                pool._use.take()
         except BusyError:
             self._use.put_back(pointer)
             raise

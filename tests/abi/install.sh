@@ -37,11 +37,12 @@ answers() { # program
 
 # The Python package works from where it is installed.
 if [ -e "$build/python/rdmad/_declared.py" ]; then
-    said=$(cd / && PYTHONPATH=$prefix/lib/python3/dist-packages LD_LIBRARY_PATH=$libdir PYTHONDONTWRITEBYTECODE=1 \
+    package=$(find "$prefix" -path '*/dist-packages/rdmad' -type d)
+    said=$(cd / && PYTHONPATH=${package%/*} LD_LIBRARY_PATH=$libdir PYTHONDONTWRITEBYTECODE=1 \
         /usr/bin/python3 -c 'import rdmad, rdmad.aio; print(rdmad.version(), rdmad.__file__)')
-    [ "$said" = "$version $prefix/lib/python3/dist-packages/rdmad/__init__.py" ] ||
-        { echo "the Python package says '$said'"; exit 1; }
-    [ -f "$prefix/lib/python3/dist-packages/rdmad/py.typed" ] || { echo "py.typed was not installed"; exit 1; }
+    [ "$said" = "$version $package/__init__.py" ] || { echo "the Python package says '$said'"; exit 1; }
+    [ -f "$package/py.typed" ] || { echo "py.typed was not installed"; exit 1; }
+    [ -z "$(find "$package" -type l)" ] || { echo "links were installed, not files"; exit 1; }
 fi
 
 pc() { PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --define-variable=prefix="$prefix" "$@" rdmad; }

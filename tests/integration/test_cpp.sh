@@ -14,7 +14,7 @@ compile() { # COMPILER ARGUMENT...
 }
 for compiler in g++ clang++; do
     for header in rdmad rdmad_async; do
-        echo "#include <rdmad/$header.hpp>" | compile "$compiler" -c -xc++ - -o "$work/alone.o"
+        echo "#include <rdmad/$header.hpp>" | compile "$compiler" -fsyntax-only -xc++ -
     done
     for example in mailbox async_epoll; do
         compile "$compiler" "$source/examples/cpp/$example.cpp" -o "$work/$example.$compiler"

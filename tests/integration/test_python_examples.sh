@@ -53,8 +53,8 @@ done
 ! on b python examples/python/async_read.py rdmad:///nothing 2>"$work/wrong" || fail "async_read of nothing"
 grep -q '^async_read: .*nothing' "$work/wrong" || fail "async_read of nothing says: $(<"$work/wrong")"
 
-count=$((4 << 20)) rounds=8 # 32 MiB
-[ "${RDMAD_TEST_SCALE:-1}" -le 1 ] || count=$((128 << 20))
+count=$((4 << 20)) rounds=30 # 32 MiB
+[ "${RDMAD_TEST_SCALE:-1}" -le 1 ] || count=$((128 << 20)) rounds=15
 start_on a "$work/array" /usr/bin/python3 -W error "$source/examples/python/array.py" share "$count"
 array=$!
 until [ -s "$work/array" ]; do

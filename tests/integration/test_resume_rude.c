@@ -303,6 +303,80 @@ static void only_who_granted_a_lease_brings_it_back(void) {
     tdaemon_stop(d);
 }
 
+/* ---- a service's budget -------------------------------------------------------------------- */
+
+static int service_back(int sock, const struct rdmad_service_resume_req *req, uint64_t *number) {
+    struct raw_packet reply;
+    int status = raw_request(sock, RDMAD_MSG_SERVICE_RESUME, req, sizeof(*req), &reply);
+    if (!status)
+        memcpy(number, raw_body(&reply), sizeof(*number));
+    return status;
+}
+
+static void what_is_kept_of_a_budget_lies_in_it_once(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct rdmad_resume_proof proof;
+    char text[RDMAD_TEXT_MAX + 1];
+    struct raw_packet reply;
+    struct raw_pool p;
+    uint64_t number, earlier;
+    int sock = offered(d, &proof);
+    pool_of(sock, &p);
+    struct rdmad_service_resume_req req = {.listen = {.budget_pool = p.handle,
+                                                      .budget_offset = 4096,
+                                                      .budget_length = POOL - 4096,
+                                                      .name = "budget"},
+                                           .kept = {.count = 1, .range = {{4096, 8192}}}},
+                                    bad[6];
+    CHECK(service_back(sock, &req, &number) == RDMAD_E_PROTOCOL, "in its first life");
+    struct rdmad_service_listen_req listen = {.name = "0"};
+    for (; listen.name[0] <= '9'; listen.name[0]++)
+        CHECK(raw_request(sock, RDMAD_MSG_SERVICE_LISTEN, &listen, sizeof(listen), &reply) == 0,
+              "%s", raw_text(&reply));
+    memcpy(&earlier, raw_body(&reply), sizeof(earlier)); /* the last number */
+    close(sock);
+    tdaemon_kill(d);
+    tdaemon_restart(d);
+    sock = raw_session(tdaemon_dir(d));
+    CHECK(prove(sock, &proof) == 0 && pool_back(sock, p.handle, &p, text) == 0, "%s", text);
+    for (unsigned i = 0; i < 6; i++)
+        bad[i] = req;
+    bad[0].kept.count = RDMAD_KEPT_PER_REQUEST + 1;
+    bad[1].kept.more = 2;
+    bad[2].kept.range[0].offset = 0;
+    bad[3].kept.range[0].length = POOL;
+    bad[4].kept.count = 2, bad[4].kept.range[1] = req.kept.range[0];
+    bad[5].kept.range[0].offset += 64;
+    for (unsigned i = 0; i < 6; i++) /* and the name stays free each time */
+        CHECK(service_back(sock, &bad[i], &number) == (i < 2 ? RDMAD_E_PROTOCOL : RDMAD_E_RANGE),
+              "%u is taken", i);
+    req.kept.more = 1;
+    CHECK(service_back(sock, &req, &number) == 0, "it is not taken");
+    CHECK(number > earlier, "it has a number that a service had in an earlier life");
+    struct rdmad_lease_request_req ask = {.bytes = 4096, .uri = "rdmad:///budget"};
+    struct rdmad_budget_resume_req rest = {.service = number, .kept = req.kept};
+    CHECK(raw_request(sock, RDMAD_MSG_LEASE_REQUEST, &ask, sizeof(ask), &reply) == RDMAD_E_BUSY,
+          "it gives what may be kept");
+    rest.kept.range[0].offset = 4096 * 2;
+    CHECK(raw_request(sock, RDMAD_MSG_BUDGET_RESUME, &rest, sizeof(rest), &reply) == RDMAD_E_RANGE,
+          "twice");
+    rest.kept.range[0].offset = 4096 * 3;
+    rest.kept.more = 0;
+    CHECK(raw_request(sock, RDMAD_MSG_BUDGET_RESUME, &rest, sizeof(rest), &reply) == 0, "%s",
+          raw_text(&reply));
+    CHECK(raw_request(sock, RDMAD_MSG_LEASE_REQUEST, &ask, sizeof(ask), &reply) == 0, "%s",
+          raw_text(&reply));
+    rest.kept.range[0].offset = 4096 * 20;
+    CHECK(raw_request(sock, RDMAD_MSG_BUDGET_RESUME, &rest, sizeof(rest), &reply) == RDMAD_E_RANGE,
+          "it says later what it has");
+    rest.service++;
+    CHECK(raw_request(sock, RDMAD_MSG_BUDGET_RESUME, &rest, sizeof(rest), &reply) == RDMAD_E_HANDLE,
+          "of a service that it does not have");
+    close(sock);
+    raw_pool_unmap(&p);
+    tdaemon_stop(d);
+}
+
 /* ---- what others made of a lease ----------------------------------------------------------- */
 
 struct parted { /* an owner, a lessee, and what that has made of the lease */
@@ -453,4 +527,5 @@ TEST_MAIN(CASE(a_hole_costs_its_maker_the_session_and_the_daemon_no_page),
           CASE(a_hole_before_it_is_ready_is_refused), CASE(a_proof_is_for_one_session_of_one_user),
           CASE(another_user_has_nothing_of_a_proof), CASE(numbers_are_those_that_it_can_have_had),
           CASE(only_who_granted_a_lease_brings_it_back),
-          CASE(a_part_is_brought_back_as_it_was_or_not_at_all))
+          CASE(a_part_is_brought_back_as_it_was_or_not_at_all),
+          CASE(what_is_kept_of_a_budget_lies_in_it_once))

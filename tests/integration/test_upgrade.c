@@ -250,6 +250,41 @@ static void upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else(void) 
     judge_pauses("rdmactl upgrade of either daemon", ms, n);
 }
 
+struct notified {
+    rdmad_lease *granted;
+    uint32_t imm;
+    int rc;
+};
+
+static void *wait_for_notice(void *arg) {
+    struct notified *n = arg;
+    n->rc = rdmad_wait_notified(n->granted, -1, &n->imm, NULL);
+    return NULL;
+}
+
+/* It waits in one life, and what it waits for comes in the next. */
+static void a_wait_for_a_notice_goes_on(void) {
+    struct notified n = {.rc = -1};
+    rdmad_pool *pool;
+    pthread_t thread;
+    upgrade_need_resume();
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    rdmad_session *s = client_with_pool(d, 1 << 20, &pool);
+    char *memory = rdmad_alloc(pool, 8192);
+    CHECK(rdmad_lease_grant(s, memory, 4096, NULL, &n.granted) == 0, "%s", rdmad_last_error(s));
+    rdmad_lease *l = client_attach(s, rdmad_lease_uri(n.granted));
+    CHECK(pthread_create(&thread, NULL, wait_for_notice, &n) == 0, "thread");
+    for (unsigned i = 0; i < 3; i++) {
+        sleep_ms(50); /* it is submitted, or will be */
+        upgrade_now(d);
+    }
+    CHECK(rdmad_write_notify(l, 0, memory + 4096, 8, 77) == 0, "%s", rdmad_last_error(s));
+    pthread_join(thread, NULL);
+    CHECK(n.rc == 0 && n.imm == 77, "%s, %u", rdmad_errname(n.rc), n.imm);
+    rdmad_close(s);
+    tdaemon_stop(d);
+}
+
 static void no_descriptor_is_left_behind(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     upgrade_now(d);
@@ -537,9 +572,10 @@ static void an_upgrade_that_drains_can_be_ended(void) {
 TEST_MAIN(CASE(a_restart_under_load_costs_a_pause_and_nothing_else),
           CASE(upgrades_under_load_cost_a_pause_and_nothing_else),
           CASE(upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else),
-          CASE(no_descriptor_is_left_behind), CASE(a_porter_that_ends_later_is_waited_for),
-          CASE(tenants_sockets_stay_as_well), CASE(a_broken_program_leaves_the_old_one_serving),
-          CASE(one_at_a_time_is_checked), CASE(if_the_next_cannot_begin_the_manager_is_told),
+          CASE(a_wait_for_a_notice_goes_on), CASE(no_descriptor_is_left_behind),
+          CASE(a_porter_that_ends_later_is_waited_for), CASE(tenants_sockets_stay_as_well),
+          CASE(a_broken_program_leaves_the_old_one_serving), CASE(one_at_a_time_is_checked),
+          CASE(if_the_next_cannot_begin_the_manager_is_told),
           CASE(another_file_is_the_daemons_from_then_on),
           CASE(a_file_that_others_can_change_is_none),
           CASE(only_root_and_the_daemons_user_name_a_file),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What was made from the headers is what the C compiler and the library say."""
+import builtins
 import os
 import re
 import subprocess
@@ -62,6 +63,13 @@ class Declared(unittest.TestCase):
             self.assertEqual((kind.code, kind.errname, kind.general), (int(value), name, text))
             self.assertEqual(str(library.error(int(value))), text)
         self.assertEqual(len(made.ERRORS), len(errors))
+
+    def test_what_is_imported_by_a_star_hides_no_builtin(self):
+        names = {}
+        exec("from rdmad import *", names)
+        self.assertIs(names["LeaseExpiredError"], rdmad.LeaseExpiredError)
+        self.assertEqual([n for n in names if n in dir(builtins)], [])
+        self.assertTrue(issubclass(rdmad.TypeError, rdmad.Error))
 
     def test_a_newer_librarys_error_is_one_too(self):
         self.assertEqual((library.error(-999, "said").code, str(library.error(-999, "said"))), (-999, "said"))

@@ -97,6 +97,39 @@ class Transfers(Pair):
             self.assertEqual((event.type, type(event.error)), (rdmad.EventType.LEASE_ENDED, rdmad.LeaseRevokedError))
         self.assertEqual(there.ended, rdmad.LeaseRevokedError.code)
 
+    def test_many_threads(self):
+        """All use one session, pool and lease; then it is closed while they do, and they hear an exception."""
+        box = self.theirs.alloc(8 * 4096)
+        lease, there = self.granted(box)
+        box[:] = b"".join(bytes([i]) * 4096 for i in range(8))
+        done, ended, go_on = [], [], threading.Event()
+
+        def work(i):
+            try:
+                for n in range(100):
+                    with self.mine.alloc(4096) as piece:
+                        there.read(4096 * i, piece)
+                        assert bytes(piece) == bytes([i]) * 4096, "it is another's"
+                done.append(i)
+                while not go_on.wait(0):
+                    there.read_copy(4096 * i, 8)
+                    self.mine.alloc(64)
+            except rdmad.Error as e:
+                ended.append(e)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        while len(done) < 8 and all(t.is_alive() for t in threads):
+            time.sleep(0.01)
+        self.lessee.close()
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(done), 8, ended)
+        for e in ended:
+            self.assertIsInstance(e, rdmad.HandleError)
+
     def test_errors_are_sentences(self):
         with self.assertRaises(rdmad.NoDaemonError) as caught:
             rdmad.Session("/nonexistent")

@@ -369,8 +369,8 @@ class Client(unittest.TestCase):
         self.session.request("POOL_READY", pool=reply["pool"])
 
 
-class Page(unittest.TestCase):
-    """The page has what the headers have."""
+class Agrees(unittest.TestCase):
+    """The page has what the headers have: asked first, for a client by a wrong page waits in vain."""
 
     def setUp(self):
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -409,4 +409,4 @@ class Page(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, failfast=True)

@@ -263,6 +263,7 @@ static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, cons
     case RDMAD_MSG_LEASE_ATTACH:
         return answer_attach(f, h);
     case RDMAD_MSG_SERVICE_LISTEN:
+    case RDMAD_MSG_SERVICE_RESUME:
         return answer_listen(f, h);
     case RDMAD_MSG_CHANNEL_CONNECT:
     case RDMAD_MSG_CHANNEL_ACCEPT:

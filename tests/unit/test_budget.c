@@ -65,6 +65,44 @@ Test(extents, nothing_is_given_twice_and_everything_comes_back) {
     extents_fini(&x);
 }
 
+/* As a map of units says, whatever is asked for. */
+Test(extents, what_begins_at_a_place_is_taken_if_all_of_it_is_free) {
+    struct extents x;
+    struct extent *taken[UNITS] = {NULL};
+    bool used[UNITS] = {false}, no_room;
+    unsigned seed = 7;
+    cr_assert_eq(extents_init(&x, UNITS * PAGE), 0);
+    for (unsigned round = 0; round < 50000; round++) {
+        unsigned at = (seed = seed * 1103515245u + 12345u) >> 8 & (UNITS - 1);
+        unsigned units = 1 + (seed >> 20) % 9, sum = 0;
+        if (taken[at]) {
+            memset(&used[at], 0, taken[at]->length / PAGE);
+            extents_give(&x, taken[at]);
+            taken[at] = NULL;
+            continue;
+        }
+        bool fits = at + units <= UNITS;
+        for (unsigned i = at; fits && i < at + units; i++)
+            fits = !used[i];
+        struct extent *e = extents_take_at(&x, at * PAGE, units * PAGE - 7, &x, &no_room);
+        cr_assert_eq(e != NULL, fits, "%u units at %u", units, at);
+        cr_assert_eq(no_room, !fits);
+        if (!e)
+            continue;
+        cr_assert(e->offset == at * PAGE && e->length == units * PAGE);
+        memset(&used[at], 1, units);
+        taken[at] = e;
+        for (unsigned i = 0; i < UNITS; i++)
+            sum += !used[i];
+        cr_assert_eq(x.free, sum * PAGE);
+    }
+    cr_expect_null(extents_take_at(&x, 100, PAGE, &x, &no_room));
+    cr_expect_null(extents_take_at(&x, UINT64_MAX & ~(uint64_t)(PAGE - 1), PAGE, &x, &no_room));
+    cr_expect_null(extents_take_at(&x, 0, UINT64_MAX, &x, &no_room));
+    cr_expect_null(extents_take_at(&x, 0, 0, &x, &no_room));
+    extents_fini(&x);
+}
+
 /* ---- the budget ---- */
 
 /* The registration thread, without one. */
@@ -383,4 +421,32 @@ Test(budget, a_requester_has_no_more_rights_than_the_service_gives) {
         t.max_rights = UINT32_C(1) << bit;
         cr_assert_eq(budget_new(owner, &t, &none, &err), RDMAD_E_RIGHTS, "bit %u", bit);
     }
+}
+
+Test(budget, one_that_is_brought_back_gives_nothing_before_all_is_said) {
+    struct budget_terms t = terms();
+    struct error err;
+    t.shut = true;
+    begin(&t);
+    cr_expect_eq(ask(PAGE), RDMAD_E_BUSY, "%s", got.result.text);
+    cr_assert_eq(budget_keep(b, 4 * PAGE, 2 * PAGE - 1, &err), 0, "%s", err.text);
+    cr_expect_eq(budget_keep(b, 5 * PAGE, PAGE, &err), RDMAD_E_RANGE, "some of it twice");
+    cr_expect_eq(budget_keep(b, 3 * PAGE, 2 * PAGE, &err), RDMAD_E_RANGE, "some of it twice");
+    cr_expect_eq(budget_keep(b, PAGE, PAGE, &err), RDMAD_E_RANGE, "before it");
+    cr_expect_eq(budget_keep(b, 33 * PAGE, 2 * PAGE, &err), RDMAD_E_RANGE, "beyond it");
+    cr_expect_eq(budget_keep(b, 34 * PAGE, PAGE, &err), RDMAD_E_RANGE, "behind it");
+    cr_expect_eq(budget_keep(b, 8 * PAGE + 64, PAGE, &err), RDMAD_E_RANGE, "no granule");
+    cr_expect_eq(budget_keep(b, 8 * PAGE, 0, &err), RDMAD_E_RANGE, "nothing");
+    cr_expect_eq(budget_keep(b, 8 * PAGE, UINT64_MAX, &err), RDMAD_E_RANGE, "more than there is");
+    cr_expect_eq(ask(PAGE), RDMAD_E_BUSY, "%s", got.result.text);
+    budget_open(b);
+    cr_expect_eq(budget_keep(b, 8 * PAGE, PAGE, &err), RDMAD_E_RANGE, "too late");
+    cr_expect_eq(view().handed_over, 2 * PAGE);
+    cr_expect_eq(ask(29 * PAGE), RDMAD_E_BUDGET, "what is kept is given");
+    cr_expect_eq(ask(28 * PAGE), 0, "%s", got.result.text);
+    cr_expect_eq(ask(3 * PAGE), RDMAD_E_BUDGET, "what is kept is given");
+    cr_expect_eq(budget_free(b, 4 * PAGE, &err), 0, "%s", err.text);
+    cr_expect_eq(budget_free(b, 4 * PAGE, &err), RDMAD_E_HANDLE);
+    cr_expect_eq(view().handed_over, 0);
+    cr_expect_eq(ask(4 * PAGE), 0, "%s", got.result.text);
 }

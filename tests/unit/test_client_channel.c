@@ -22,7 +22,6 @@ static union {
     struct rdmad_service_listen_req listen;
     struct rdmad_budget_free_req free;
     struct rdmad_lease_attach_req attach;
-    struct rdmad_channel_keepalive_req keepalive;
 } asked[RDMAD_MSG_COUNT];
 static unsigned times[RDMAD_MSG_COUNT];
 static uint64_t refused_incoming;
@@ -180,42 +179,6 @@ Test(channel, of_pauses_that_nobody_took_the_last_is_told) {
     cr_assert_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT);
     cr_assert_not(readable(fd));
     fake_event(&fake, RDMAD_EV_SESSION_PAUSED, &ev, sizeof(ev)); /* and one stays, to be freed */
-}
-
-static void tell_silent(uint32_t silent) {
-    struct rdmad_ev_channel_silent ev = {
-        .channel = 41, .silent = silent, .silent_ns = UINT64_C(1234000000)};
-    fake_event(&fake, RDMAD_EV_CHANNEL_SILENT, &ev, sizeof(ev));
-}
-
-Test(channel, a_silence_of_the_other_program_is_told_and_its_end_to_who_knows_of_it) {
-    struct rdmad_event e = RDMAD_EVENT_INIT;
-    const struct rdmad_channel_keepalive_req *req = &asked[RDMAD_MSG_CHANNEL_KEEPALIVE].keepalive;
-    int fd = rdmad_session_fd(s);
-    rdmad_channel_set_user(channel, &fake);
-    cr_assert_eq(rdmad_channel_keepalive(channel, 700, RDMAD_KEEPALIVE_ENDS), 0);
-    cr_assert_eq(req->channel, 41);
-    cr_assert_eq(req->silent_ns, UINT64_C(700000000));
-    cr_assert_eq(req->ends, 1);
-    tell_silent(1);
-    cr_assert_eq(rdmad_next_event(s, 2000, &e), 0);
-    cr_assert_eq(e.type, RDMAD_EVENT_CHANNEL_SILENT);
-    cr_assert_eq(e.channel, channel);
-    cr_assert_eq(e.user, &fake);
-    cr_assert(strstr(e.text, "1234 ms"), "%s", e.text);
-    tell_silent(1); /* a daemon that says it twice */
-    tell_silent(0);
-    cr_assert_eq(rdmad_next_event(s, 2000, &e), 0);
-    cr_assert_eq(e.type, RDMAD_EVENT_CHANNEL_HEARD);
-    tell_silent(1);
-    tell_silent(0); /* before the program has taken it */
-    tell_closed(41, RDMAD_E_CLOSED);
-    cr_assert_eq(rdmad_next_event(s, 2000, &e), 0);
-    cr_assert_eq(e.type, RDMAD_EVENT_CHANNEL_CLOSED, "a silence that is over was told");
-    tell_silent(1); /* of a channel that is no more */
-    rdmad_channel_close(channel);
-    cr_assert_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT);
-    cr_assert_not(readable(fd));
 }
 
 /* ---- services ------------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include "common/ringword.h"
 #include <criterion/criterion.h>
 #include <poll.h>
-#include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -477,88 +476,4 @@ Test(ring, a_blocking_transfer_ends_when_the_daemon_dies) {
     cr_assert_eq(rdmad_write(lease, 0, rdmad_pool_base(pool), 64), RDMAD_E_DAEMON_LOST);
     cr_assert_eq(rdmad_last_outcome(), RDMAD_UNKNOWN);
     pthread_join(t, NULL);
-}
-
-/* ---- signs of life --------------------------------------------------------------------------- */
-
-static uint32_t alive(void) {
-    return ringword_peek(&fake.ring->client->alive);
-}
-
-static void ask(uint32_t n) {
-    ringword_publish(&fake.ring->daemon->ask, n);
-}
-
-Test(ring, who_looks_for_completions_shows_that_he_lives) {
-    const struct rdmad_cqe *cqe;
-    cr_expect_eq(alive(), 1, "the daemon cannot know that it is answered");
-    ask(1);
-    cr_expect_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN);
-    cr_expect_eq(alive(), 2);
-    ask(2);
-    cr_expect_eq(rdmad_ring_arm(ring), 0);
-    cr_expect_eq(alive(), 3);
-    ask(3);
-    cr_expect_eq(rdmad_ring_dispatch(ring, 0, 1), RDMAD_E_INVAL, "nothing is in flight");
-    cr_expect_eq(alive(), 4);
-}
-
-static void *ask_twice(void *unused) {
-    for (uint32_t n = 1; n <= 2; n++) {
-        while (!ringword_peek(&fake.ring->client->cq_wait))
-            usleep(100);
-        ask(n);
-        if (send(fake.ring->wakeup, "", 1, MSG_NOSIGNAL) != 1)
-            break;
-        while (alive() != n + 1)
-            usleep(100);
-    }
-    return unused;
-}
-
-Test(ring, who_waits_is_woken_answers_and_waits_on) {
-    const struct rdmad_cqe *cqe;
-    pthread_t thread;
-    submit_write(1);
-    (void)take();
-    pthread_create(&thread, NULL, ask_twice, NULL);
-    cr_expect_eq(rdmad_ring_wait(ring, 3000, &cqe), RDMAD_E_TIMEOUT);
-    cr_expect_eq(alive(), 3);
-    pthread_join(thread, NULL);
-}
-
-static bool loop_over;
-static uint32_t unanswered;
-
-/* The next question comes as soon as one is answered: that is while the loop is about to arm. */
-static void *ask_without_pause(void *unused) {
-    for (uint32_t n = 1; n <= 1000 && !unanswered; n++) {
-        ask(n);
-        if (send(fake.ring->wakeup, "", 1, MSG_NOSIGNAL) != 1)
-            break;
-        for (unsigned tries = 0; alive() != n + 1 && !unanswered; tries++) {
-            if (tries > 100)
-                usleep(100);
-            if (tries > 50000)
-                unanswered = n;
-        }
-    }
-    __atomic_store_n(&loop_over, true, __ATOMIC_RELEASE);
-    send(fake.ring->wakeup, "", 1, MSG_NOSIGNAL);
-    return unused;
-}
-
-Test(ring, a_loop_answers_though_it_drains_the_byte_when_it_arms) {
-    struct pollfd p = {.fd = rdmad_ring_fd(ring), .events = POLLIN};
-    pthread_t thread;
-    cr_assert_eq(rdmad_ring_arm(ring), 0);
-    pthread_create(&thread, NULL, ask_without_pause, NULL);
-    while (!__atomic_load_n(&loop_over, __ATOMIC_ACQUIRE)) {
-        poll(&p, 1, -1);
-        cr_assert_eq(rdmad_ring_arm(ring), 0);
-    }
-    pthread_join(thread, NULL);
-    cr_expect_eq(unanswered, 0, "question %u was drained and not answered", unanswered);
-    cr_expect_eq(rdmad_ring_arm(ring), 0);
-    cr_expect_eq(poll(&p, 1, 0), 0, "the loop would turn for ever");
 }

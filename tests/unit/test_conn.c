@@ -538,31 +538,6 @@ Test(conn, a_client_that_does_not_take_its_answers_is_not_read_from) {
     cr_assert_eq(got, sent);
 }
 
-Test(conn, who_has_to_wait_is_not_read_from_until_each_wait_is_over) {
-    cr_assert_eq(send(client, "1", 1, 0), 1);
-    conn_wait(conn, true);
-    conn_wait(conn, true);
-    turn();
-    cr_assert_eq(packets, 0);
-    conn_wait(conn, false);
-    turn();
-    cr_assert_eq(packets, 0);
-    conn_send(conn, "answers go on", 13, NULL, 0);
-    turn();
-    cr_assert_eq(packets, 0, "an answer lets it ask");
-    conn_wait(conn, false);
-    turn();
-    cr_assert_eq(packets, 1);
-}
-
-Test(conn, who_goes_while_he_has_to_wait_is_noticed) {
-    conn_wait(conn, true);
-    close(client);
-    client = -1;
-    turn();
-    cr_assert_not_null(closed_why);
-}
-
 Test(conn, a_client_that_lets_its_queue_overflow_is_closed_and_costs_no_descriptors) {
     char buf[1024] = {0};
     int fds[1] = {STDIN_FILENO};

@@ -103,6 +103,8 @@ HANDLER(serve_attach_resume)
 HANDLER(serve_channel_proof)
 HANDLER(serve_channel_resume)
 HANDLER(serve_part_resume)
+HANDLER(serve_service_resume)
+HANDLER(serve_budget_resume)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -140,6 +142,8 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
     [RDMAD_MSG_CHANNEL_PROOF] = sizeof(struct rdmad_channel_proof_req),
     [RDMAD_MSG_CHANNEL_KEEPALIVE] = sizeof(struct rdmad_channel_keepalive_req),
+    [RDMAD_MSG_SERVICE_RESUME] = sizeof(struct rdmad_service_resume_req),
+    [RDMAD_MSG_BUDGET_RESUME] = sizeof(struct rdmad_budget_resume_req),
     [RDMAD_MSG_PART_RESUME] = sizeof(struct rdmad_part_resume_req),
     [RDMAD_MSG_CHANNEL_RESUME] = sizeof(struct rdmad_channel_resume_req),
     [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),

@@ -3,7 +3,7 @@
 #
 # kernel.sh: the guest's kernel and initrd, made once and kept. To be sourced, after scripts/deps.sh.
 #
-# Debian's kernel package is downloaded, not installed: of its 400 MB the kernel and some twenty
+# Debian's kernel package is downloaded, not installed: of its 400 MB the kernel and some forty
 # modules stay. In the cache, KERNEL-HASH/ has vmlinuz, modules/ (a tree for modprobe -d) and
 # initrd-HASH; the hashes are those of the scripts by which it was made. A symbolic link for each name
 # by which a kernel was asked for leads there. The cache may be removed at any time.

@@ -54,6 +54,7 @@ struct worker {
     struct deadlines deadlines;
     struct list fences;        /* rings of which something behind a fence may start */
     struct list notices_due;   /* of struct op_grant: those that may give notices */
+    struct list untaken;       /* sessions whose number of notices is to be told */
     struct channels *channels; /* channel/channel.h */
     struct slab ops, parts, batches;
     struct ids grants;    /* by their leases' numbers */

@@ -20,6 +20,7 @@
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/life.h"
+#include "daemon/op/engine/untaken.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -92,16 +93,25 @@ static void notice_keep(struct op_grant *g, struct op_notice *notice) {
     list_append(&g->notices, &notice->node);
     g->count++;
     __atomic_add_fetch(&g->session->uid->notices, 1, __ATOMIC_RELAXED);
+    untaken_came(g->session);
 }
 
-/* The first that nobody took; NULL: there is none. */
-static struct op_notice *notice_take(struct op_grant *g) {
+/* The first that nobody took, for who takes it or because the lease ends; NULL: there is none. */
+static struct op_notice *notice_pop(struct op_grant *g) {
     struct list *first = list_pop(&g->notices);
     if (!first)
         return NULL;
     g->count--;
     __atomic_sub_fetch(&g->session->uid->notices, 1, __ATOMIC_RELAXED);
     return list_entry(first, struct op_notice, node);
+}
+
+/* The same, for a NOTIFIED. */
+static struct op_notice *notice_take(struct worker *w, struct op_grant *g) {
+    struct op_notice *notice = notice_pop(g);
+    if (notice)
+        untaken_taken(w, g->session);
+    return notice;
 }
 
 /* The turn gives notices to those that wait. */
@@ -120,7 +130,7 @@ static unsigned grant_run(struct worker *w, struct op_grant *g) {
             list_remove(first);
             list_append(&g->waiting, first);
         } else {
-            notice_give(w, op, notice_take(g));
+            notice_give(w, op, notice_take(w, g));
             given++;
         }
     }
@@ -178,7 +188,7 @@ int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
         return RDMAD_E_NO_LEASE;
     struct op *op = op_new(w, r, sqe, rq);
     if (rq->grant->count && list_empty(&rq->grant->waiting)) {
-        notice_give(w, op, notice_take(rq->grant));
+        notice_give(w, op, notice_take(w, rq->grant));
         return 0;
     }
     list_append(&rq->grant->waiting, &op->node);
@@ -223,7 +233,8 @@ bool grant_end(struct worker *w, struct op_grant *g, int reason) {
     while (g->count) {
         if (!ends_may(g->session))
             return false;
-        notice_free(notice_take(g));
+        notice_free(notice_pop(g));
+        untaken_gone(g->session);
     }
     ids_remove(&w->grants, &g->node);
     list_remove(&g->session_node);

@@ -8,6 +8,7 @@
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/names.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/untaken.h"
 #include "daemon/op/engine/watch.h"
 #include "daemon/op/seam/call.h"
 #include <stdlib.h>
@@ -35,6 +36,7 @@ static void add_ring(struct call *c) {
     tags_init(&r->tags, w->secret, names_charge, s);
     tags_init(&r->batch_tags, w->secret, names_charge, s);
     list_append(&s->every_ring, &r->session_node);
+    untaken_moved(s);
     if (!s->shut)
         rings_heat(r);
     call_finish(c);
@@ -75,6 +77,7 @@ static void drop_ring(struct call *c) {
     r->parked = false; /* a doorbell does not make it hot again */
     list_remove(&r->node);
     ends_doom_ring(r);
+    untaken_moved(s);
     call_ring(c)->ring = r;
     call_wait(c, ring_is_gone);
 }

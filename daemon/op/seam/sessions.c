@@ -75,6 +75,7 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     list_init(&s->hot_node);
     list_init(&s->throttled);
     list_init(&s->violated_node);
+    list_init(&s->untaken_node);
     list_init(&s->shares);
     list_init(&s->grants);
     slots_init(&s->channels, HANDLES_MAX);
@@ -165,6 +166,7 @@ static bool session_is_gone(struct call *c) {
     assert(s->inflight == 0 && s->waits == 0 && list_empty(&s->own) && list_empty(&s->shares));
     list_remove(&s->node);
     list_remove(&s->violated_node);
+    list_remove(&s->untaken_node);
     list_remove(&s->hot_node);
     user_leave(s->user);
     account_return(s);

@@ -18,6 +18,7 @@
 #include "daemon/op/engine/poll.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
+#include "daemon/op/engine/untaken.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/engine/watch.h"
 #include "daemon/op/notify/grant.h"
@@ -48,6 +49,7 @@ static void init_tables(struct worker *w) {
     slab_init(&w->batches, sizeof(struct op_batch), w->control);
     list_init(&w->fences);
     list_init(&w->notices_due);
+    list_init(&w->untaken);
 }
 
 static int open_local_fabric(struct worker *w, struct error *err) {
@@ -152,6 +154,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     work += w->ends_left + w->gated;
     w->ends_left = false;
     rings_flush(w);
+    if (!list_empty(&w->untaken))
+        untaken_tell_all(w);
     return work;
 }
 

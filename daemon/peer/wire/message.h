@@ -48,7 +48,7 @@
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
 #define PEER_WIRE_VERSION 8u        /* the highest that we speak */
 #define PEER_WIRE_OLDEST 7u
-#define PEER_WIRE_KEEPALIVE 8u /* the first with CHAN_ALIVE */
+#define PEER_WIRE_KEEPALIVE 8u                    /* the first with CHAN_ALIVE */
 extern const struct rdmad_versions peer_versions; /* these; versions.c */
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */

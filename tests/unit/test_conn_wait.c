@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* A client of whose something is still to be done with waits, and is not forgotten. */
+#include "daemon/ipc/conn.h"
+#include "daemon/ipc/rota.h"
+#include "tests/unit/porter_rig.h"
+#include <criterion/criterion.h>
+#include <event2/event.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct event_base *base;
+static struct porter *porter;
+static struct rota *rota;
+static struct conn *conn;
+static unsigned packets;
+static const char *closed_why;
+static int client;
+
+static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
+    (void)user, (void)data, (void)size, (void)fds, (void)nfds;
+    packets++;
+}
+
+static void on_closed(void *user, const char *why) {
+    (void)user;
+    closed_why = why;
+    conn = NULL;
+}
+
+static const struct conn_events events = {.packet = on_packet, .closed = on_closed};
+
+static void set_up(void) {
+    int pair[2];
+    base = event_base_new();
+    porter = porter_rig(base, NULL);
+    rota = rota_new(base);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    client = pair[1];
+    cr_assert_eq(conn_new(base, porter, rota, pair[0], &events, NULL, &conn), 0);
+}
+
+static void tear_down(void) {
+    if (conn)
+        conn_close(conn);
+    if (client >= 0)
+        close(client);
+    porter_free(porter);
+    rota_free(rota);
+    event_base_free(base);
+}
+
+TestSuite(conn_wait, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void turn(void) {
+    for (int i = 0; i < 20; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+Test(conn_wait, who_has_to_wait_is_not_read_from_until_each_wait_is_over) {
+    cr_assert_eq(send(client, "1", 1, 0), 1);
+    conn_wait(conn, true);
+    conn_wait(conn, true);
+    turn();
+    cr_assert_eq(packets, 0);
+    conn_wait(conn, false);
+    turn();
+    cr_assert_eq(packets, 0);
+    conn_send(conn, "answers go on", 13, NULL, 0);
+    turn();
+    cr_assert_eq(packets, 0, "an answer lets it ask");
+    conn_wait(conn, false);
+    turn();
+    cr_assert_eq(packets, 1);
+}
+
+Test(conn_wait, who_goes_while_he_has_to_wait_is_noticed) {
+    conn_wait(conn, true);
+    close(client);
+    client = -1;
+    turn();
+    cr_assert_not_null(closed_why);
+}
