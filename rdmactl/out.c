@@ -34,7 +34,8 @@ static void cli_report(const char *code, const char *format, va_list ap) {
     vsnprintf(raw, sizeof(raw), format, ap);
     cli_safe_text(text, sizeof(text), raw);
     if (!cli.json) {
-        fprintf(stderr, "rdmactl: %s\n", text);
+        /* In place of a bar that was being drawn. */
+        fprintf(stderr, "%srdmactl: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
         return;
     }
     /* What the user typed need not be UTF-8, JSON must be. */

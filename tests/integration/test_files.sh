@@ -144,6 +144,15 @@ except OSError:
 assert p.wait() == 0, seen
 assert re.search(rb"\r\[=* *\] +\d+ %  [0-9.]+ MiB  [0-9.]+ [KM]iB/s  0:0\d left", seen), seen
 assert re.search(rb"\] 100 %  19.1 MiB  [0-9.]+ [KM]iB/s  in ", seen), seen
+there, here = pty.openpty()
+p = subprocess.Popen([rdmactl, "-d", directory, "fetch", uri, "-o", file], stderr=here)
+seen = b""
+while b" left" not in seen:
+    seen += os.read(there, 4096)
+p.terminate()
+assert p.wait() == 1
+seen = os.read(there, 4096)
+assert b"\r\x1b[Krdmactl: interrupted after " in seen, seen # not behind the bar
 PYTHON
 a limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
 end
