@@ -224,6 +224,7 @@ class Ring:
         for token in list(self._ops):
             self._complete(token, Result(code, CONSTANTS["RDMAD_UNKNOWN"], 0, 0, 0, DaemonLostError.general))
         self._cancels_in_flight = 0
+        self._cancels.clear()
         self._unwatch()
 
     async def close(self) -> None:
@@ -237,7 +238,7 @@ class Ring:
         self._turns.clear()
         self._cancels.extend(self._ops)
         self._flush_soon()
-        while self._cancels or self._cancels_in_flight or self._ops:
+        while self._cancels_in_flight or self._ops:
             await asyncio.sleep(0.001)
         self._destroyed = True
         self._unwatch()
