@@ -15,7 +15,7 @@ import typing
 
 from ._library import NULL, check, error, ffi, lib, text
 from ._made import CONSTANTS, DaemonLostError, HandleError
-from ._pool import Core
+from ._session import Session
 
 FOR_CANCELS = 16  # entries
 A_TURN = 4096  # completions that are taken before the loop's other work has its turn
@@ -43,12 +43,15 @@ class Op:
 
 
 class Ring:
-    def __init__(self, core: Core, entries: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, session: Session, entries: int, loop: asyncio.AbstractEventLoop) -> None:
+        core = session._core
         self._loop, self._core, self._entries = loop, core, entries
+        self._session = session  # which is not closed before us, nor forgotten as long as the loop has us
         out = ffi.new("rdmad_ring **")
-        with core.use as session:
-            check(lib.rdmad_ring_create(session, entries + FOR_CANCELS, out), session)
+        with core.use as pointer:
+            check(lib.rdmad_ring_create(pointer, entries + FOR_CANCELS, out), pointer)
         self._ring = out[0]
+        session._rings += 1
         self._cqe = ffi.new("const struct rdmad_cqe **")
         self._explained = ffi.new("char[]", EXPLAINED)
         self._ops: typing.Dict[int, Op] = {}
@@ -57,8 +60,12 @@ class Ring:
         self._cancels: typing.Deque[int] = collections.deque()  # to be submitted
         self._turns: typing.Deque["asyncio.Future[None]"] = collections.deque()  # those that wait for an entry
         self._in_flight = 0  # ops, prepared or submitted
-        self._flushing = self._watching = self._closed = False
+        self._flushing = self._watching = self._closing = self._destroyed = False
         self._fd = check(lib.rdmad_ring_fd(self._ring), core.session)
+
+    @property
+    def closed(self) -> bool:
+        return self._destroyed
 
     @property
     def in_flight(self) -> int:
@@ -86,7 +93,7 @@ class Ring:
 
     async def _turn(self) -> None:
         """Returns when there is an entry, which is the caller's; those that came before go first."""
-        if self._closed:
+        if self._closing:
             raise HandleError("the session has been closed")
         if self._in_flight < self._entries and not self._turns:
             self._in_flight += 1
@@ -109,7 +116,7 @@ class Ring:
         self._in_flight -= 1
 
     def _prepare(self, prepare: typing.Callable[[typing.Any, typing.Any, int], int]) -> int:
-        sqe = NULL if self._closed else lib.rdmad_ring_reserve(self._ring)
+        sqe = NULL if self._closing else lib.rdmad_ring_reserve(self._ring)
         try:
             if sqe == NULL:
                 raise HandleError("the session has been closed")
@@ -145,7 +152,7 @@ class Ring:
     def _flush(self) -> None:
         """Submits what was prepared."""
         self._flushing = False
-        if self._closed:
+        if self.closed:
             return
         while self._cancels and self._cancels_in_flight < FOR_CANCELS:
             token = self._cancels.popleft()
@@ -175,7 +182,7 @@ class Ring:
     def _reap(self) -> None:
         """Takes completions, and arms the ring when there are no more."""
         for _ in range(A_TURN):
-            if self._closed:
+            if self.closed:
                 return
             if lib.rdmad_ring_peek(self._ring, self._cqe) == 0:
                 self._take(self._cqe[0])
@@ -217,20 +224,23 @@ class Ring:
         for token in list(self._ops):
             self._complete(token, Result(code, CONSTANTS["RDMAD_UNKNOWN"], 0, 0, 0, DaemonLostError.general))
         self._cancels_in_flight = 0
+        self._cancels.clear()
         self._unwatch()
 
     async def close(self) -> None:
         """Cancels what is in flight, and returns when all of it has completed."""
-        if self._closed:
+        if self.closed:
             return
+        self._closing = True
         for waiting in self._turns:
             if not waiting.done():
                 waiting.set_exception(HandleError("the session has been closed"))
         self._turns.clear()
         self._cancels.extend(self._ops)
         self._flush_soon()
-        while self._cancels or self._cancels_in_flight or self._ops:
+        while self._cancels_in_flight or self._ops:
             await asyncio.sleep(0.001)
-        self._closed = True
+        self._destroyed = True
         self._unwatch()
         lib.rdmad_ring_destroy(self._ring)
+        self._session._rings -= 1

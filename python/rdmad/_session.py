@@ -84,6 +84,7 @@ class Session:
         self._use = self._core.use
         self._made: typing.Dict[int, typing.Any] = {}  # leases, channels, services by the library's address
         self._pools: typing.Set[Pool] = set()
+        self._rings = 0  # in event loops
 
     # ---- what is made by it ----
 
@@ -249,6 +250,9 @@ class Session:
 
     # ---- its end ----
 
+    def _why_not(self) -> str:
+        return "an event loop has it: close its rdmad.aio.Session" if self._rings else ""
+
     def close(self) -> None:
         """Ends all that was made by it: leases cannot be reached, channels are closed, transfers fail. Memory that is
         still viewed, and an array's is, stays as it is, and the connection with it, until the last view is gone.
@@ -256,7 +260,7 @@ class Session:
         core = self._core
         if core.closing:
             return
-        pointer = self._use.take()
+        pointer = self._use.take(self._why_not)
         if pointer is None:
             return
         try:
@@ -285,4 +289,5 @@ class Session:
         core = getattr(self, "_core", None)
         if core is not None and not core.closing:
             warnings.warn("a session of rdmad was not closed", ResourceWarning, source=self)
+            self._rings = 0  # they are forgotten, too
             self.close()

@@ -276,7 +276,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self.blocking = await self._ask(functools.partial(_session.Session, **self._options))
         try:
-            self._ring = Ring(self.blocking._core, self._entries, self._loop)
+            self._ring = Ring(self.blocking, self._entries, self._loop)
             self._fd = self.blocking.fileno()
         except BaseException:
             self.blocking.close()
@@ -338,7 +338,7 @@ class Session:
         """What happened next; its lease, channel and service are the blocking ones. Somebody else's connecting is
         told to Service.accept alone."""
         while not self._events:
-            if self._ring._closed:
+            if self._ring.closed:
                 raise HandleError("the session has been closed")
             heard: "asyncio.Future[None]" = self._loop.create_future()
             self._wait_event.append(heard)

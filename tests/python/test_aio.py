@@ -286,11 +286,34 @@ class Loop(Pair):
         with self.assertRaises(rdmad.HandleError):
             await far.recv(box)
 
+    async def test_it_is_not_closed_behind_the_loops_back(self):
+        lease, there = await self.granted(self.theirs.alloc(64))
+        read = asyncio.ensure_future(there.read(0, self.mine.alloc(64)))
+        with self.assertRaises(rdmad.BusyError) as caught:
+            self.lessee.blocking.close()
+        self.assertIn("close its rdmad.aio.Session", str(caught.exception))
+        await read
+        await self.lessee.close()
+        with self.assertRaises(rdmad.HandleError):
+            await there.read(0, bytearray(8))
+        with self.assertRaises(rdmad.HandleError):
+            await self.lessee.attach(lease.uri)
+
+    async def test_a_session_that_is_forgotten(self):
+        with self.assertWarns(ResourceWarning):
+            s = await rdmad.aio.Session(runtime_dir=A).open()
+            there = await s.attach((await self.owner.grant(self.theirs.alloc(64))).uri)
+            await there.read(0, s.pool(4096).alloc(64))
+            s._ring._unwatch()  # as the loop does when it is readable once more
+            del s, there
+            gc.collect()
+
     def test_one_loop_a_thread(self):
         """Two loops in two threads, each with a session of its own."""
         failed = []
 
         async def many():
+            asyncio.get_running_loop().slow_callback_duration = LONG
             async with rdmad.aio.Session(runtime_dir=A) as s:
                 piece = s.pool(1 << 16).alloc(64 * 50)
                 there = await s.attach((await s.grant(piece)).uri)
