@@ -12,7 +12,7 @@
 root_enter "$0"
 # shellcheck source=tests/integration/daemons.sh
 . tests/integration/daemons.sh
-trap 'code=$?; root_close; (exit "$code"); stop_all' EXIT
+trap 'code=$?; set +e; root_close; (exit "$code"); stop_all' EXIT
 export TMPDIR=${TMPDIR:-/tmp}
 
 step() { echo "* $*"; }
