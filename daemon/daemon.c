@@ -285,10 +285,8 @@ static void on_identity_changed(struct state *st) {
 }
 
 static int start_identity(struct daemon *d, struct error *err) {
-    char beside[PKI_PATH_MAX];
-    const char *dir = d->config.identity_dir;
-    if (!dir[0])
-        dir = pki_default_dir(d->options->config_file, beside);
+    char buf[PKI_PATH_MAX];
+    const char *dir = options_identity_dir(d->options, &d->config, buf);
     return identity_start(&d->state, dir, on_identity_changed, err);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "daemon/options.h"
 #include "common/runtime_dir.h"
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,18 @@ int options_load(const struct options *o, struct config *out, struct config_plac
         rc = config_check(out, err);
     }
     return rc;
+}
+
+/* The machine's identity is the machine's daemon's. One without settings, of a user who may not
+ * look at that identity, is another: it has its own, in its runtime directory, or none. */
+const char *options_identity_dir(const struct options *o, const struct config *c,
+                                 char buf[PKI_PATH_MAX]) {
+    if (c->identity_dir[0])
+        return c->identity_dir;
+    const char *dir = pki_default_dir(o->config_file, buf);
+    if (!o->config_file && access(dir, R_OK | X_OK) && errno == EACCES)
+        snprintf(buf, PKI_PATH_MAX, "%s/identity", c->runtime_dir);
+    return dir;
 }
 
 int options_check(const struct options *o, struct error *err) {

@@ -6,6 +6,7 @@
 #define RDMAD_OPTIONS_H
 
 #include "daemon/config/config.h"
+#include "pki/dir.h"
 
 struct options {
     const char *config_file;                                 /* NULL: none */
@@ -23,6 +24,9 @@ enum options_verdict options_parse(struct options *o, int argc, char **argv);
 /* Loads defaults, file and command line into *out. places may be NULL. */
 int options_load(const struct options *o, struct config *out, struct config_places *places,
                  struct error *err);
+/* Where the identity is, or would be. */
+const char *options_identity_dir(const struct options *o, const struct config *c,
+                                 char buf[PKI_PATH_MAX]);
 /* Only checks that, and also whether this machine has what is set. */
 int options_check(const struct options *o, struct error *err);
 

@@ -22,7 +22,7 @@ end_containers() {
         pkill -"$1" -P "$pid" || true
     done
 }
-trap 'code=$?; end_containers KILL; (exit "$code"); stop_all' EXIT
+trap 'code=$?; set +e; end_containers KILL; (exit "$code"); stop_all' EXIT
 
 echo "* the image"
 root_make

@@ -54,7 +54,11 @@ for command in status "share $work/file"; do
     done
 done
 
-echo "* a user's daemon is where his programs look"
+echo "* a user's daemon is where his programs look, though the machine has an identity that is not his"
+mkdir -p /run/etc/{upper,work}
+mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work overlay /etc
+mkdir -p /etc/rdmad
+mkdir -m 700 /etc/rdmad/identity 2>/dev/null || chmod 700 /etc/rdmad/identity
 start 12345 "$home"
 grep -q "serves clients at $home/rdmad/rdmad.sock" "$work/12345.log" || fail "$(<"$work/12345.log")"
 user 12345 "$home" "$rdmactl" share "$work/file" >"$work/uri" 2>"$work/said" &

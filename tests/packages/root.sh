@@ -9,7 +9,7 @@
 
 # What rdmad's packages, and its image, need is downloaded with it, and installed by the test.
 root_packages=(ibverbs-providers libevent-core-2.1-7 libibverbs1 libjansson4 libmd0 librdmacm1 libssl3 libsystemd0)
-[ "$(dpkg --print-architecture)" != amd64 ] || root_packages+=(libipsec-mb1)
+[ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ] || root_packages+=(libipsec-mb1)
 root_has=systemd,systemd-sysv
 
 root_skip() {
@@ -52,8 +52,9 @@ root_debootstrap() { # SUITE
         rm -rf "$made"
         root_skip "debootstrap cannot run here: $(tail -n 2 "$made.log" | tr '\n' ' ')"
     fi
+    apt-config dump | grep -E '^Acquire::https?::' >"$made/etc/apt/apt.conf.d/99machine" || true # a proxy, say
     # shellcheck disable=SC2016 # expands there
-    in_new 'apt-get update -q && apt-get install -q -y --no-install-recommends --download-only "$@"' \
+    in_new 'apt-get clean && apt-get update -q && apt-get install -q -y --no-install-recommends --download-only "$@"' \
         "${root_packages[@]}" >>"$made.log" 2>&1 ||
         root_skip "apt-get cannot run in a new root: $(tail -n 2 "$made.log" | tr '\n' ' ')"
     mv "$made" "$root_base"
