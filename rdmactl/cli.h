@@ -109,6 +109,7 @@ int cli_print_json(json_t *doc);
 #define CELL_MAX 48
 const char *cli_human_bytes(char buf[CELL_MAX], double bytes);
 const char *cli_human_seconds(char buf[CELL_MAX], double seconds);
+const char *cli_human_us(char buf[CELL_MAX], double microseconds);
 /* Text from outside, with control bytes shown as '?'. */
 const char *cli_safe_text(char *buf, size_t size, const char *text);
 

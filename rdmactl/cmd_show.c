@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_SECONDS };
+enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_SECONDS, CELL_US };
 
 struct column {
     const char *key; /* of the row; "audit.ops" looks into an object */
@@ -32,6 +32,9 @@ static const struct noun nouns[] = {
       {"leases", "LEASES", CELL_NUMBER},
       {"attaches", "ATTACHES", CELL_NUMBER},
       {"ops", "OPS", CELL_NUMBER},
+      {"ops_failed", "FAILED", CELL_NUMBER},
+      {"lat_us.p50", "P50", CELL_US},
+      {"lat_us.p99", "P99", CELL_US},
       {"bytes_read", "READ", CELL_BYTES},
       {"bytes_written", "WRITTEN", CELL_BYTES},
       {"weight", "WEIGHT", CELL_NUMBER},
@@ -79,12 +82,17 @@ static const struct noun nouns[] = {
      "links",
      {{"peer", "PEER", CELL_NUMBER},
       {"node", "NODE", CELL_TEXT},
+      {"address", "ADDRESS", CELL_TEXT},
       {"worker", "WORKER", CELL_NUMBER},
       {"fabric", "FABRIC", CELL_TEXT},
       {"encryption", "ENCRYPTION", CELL_TEXT},
       {"state", "STATE", CELL_TEXT},
       {"handles", "HANDLES", CELL_NUMBER},
       {"channels", "CHANNELS", CELL_NUMBER},
+      {"ops", "OPS", CELL_NUMBER},
+      {"ops_failed", "FAILED", CELL_NUMBER},
+      {"lat_us.p50", "P50", CELL_US},
+      {"lat_us.p99", "P99", CELL_US},
       {"quiesce_s", "QUIESCE", CELL_SECONDS},
       {"rebuilds", "REBUILDS", CELL_NUMBER},
       {"last_error_ago_s", "AGO", CELL_SECONDS},
@@ -157,6 +165,8 @@ static void print_value(struct table *t, const struct column *c, const json_t *v
         table_cell(t, right, cli_human_bytes(buf, number));
     else if (c->kind == CELL_SECONDS)
         table_cell(t, right, cli_human_seconds(buf, number));
+    else if (c->kind == CELL_US)
+        table_cell(t, right, cli_human_us(buf, number));
     else {
         snprintf(buf, sizeof(buf), "%.0f", number);
         table_cell(t, right, buf);

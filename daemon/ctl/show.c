@@ -8,6 +8,7 @@
 #include "common/errors.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/ctl/rows.h"
+#include "daemon/ctl/tally_json.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/lease.h"
@@ -57,6 +58,14 @@ static void add_origin(const struct session *s, json_t *row) {
     json_object_set_new(row, "resumed", json_boolean(s->origin.resumed));
 }
 
+static void add_tally(const struct session *s, json_t *row) {
+    struct plane_tally tally = {0};
+    if (s->plane && !s->closing)
+        plane_session_tally(s->plane, &tally);
+    json_object_set_new(row, "lat_us", tally_spans(&tally.latency));
+    json_object_set_new(row, "failures", tally_failures(tally.failed));
+}
+
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
     struct plane_session_stats stats = {0};
     if (s->plane && !s->closing)
@@ -89,6 +98,7 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         add_share(s, row);
         add_pause(s, row, rows.now_ns);
         add_origin(s, row);
+        add_tally(s, row);
         json_array_append_new(rows.list, row);
     }
     rows_reply(call, &rows, "sessions");
@@ -194,6 +204,16 @@ void ctl_peer_show(struct ctl_call *call, const json_t *params) {
     rows_reply(call, &rows, "peers");
 }
 
+static void add_lane(const struct link_view *v, json_t *row) {
+    struct plane_lane_stats stats;
+    plane_lane_stats(v->lane, &stats);
+    json_object_set_new(row, "ops", json_integer((json_int_t)stats.ops));
+    json_object_set_new(row, "ops_failed", json_integer((json_int_t)stats.ops_failed));
+    json_object_set_new(row, "bytes_read", json_integer((json_int_t)stats.bytes_read));
+    json_object_set_new(row, "bytes_written", json_integer((json_int_t)stats.bytes_written));
+    json_object_set_new(row, "lat_us", tally_spans(&stats.latency));
+}
+
 static void each_link(void *arg, const struct link_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
@@ -205,10 +225,12 @@ static void each_link(void *arg, const struct link_view *v) {
         (json_int_t)v->channels, "quiesce_s", rows_seconds(v->quiesce_ns), "rebuilds",
         (json_int_t)v->rebuilds, "last_error", rows_text(v->last_error));
     json_object_set_new(row, "node", rows_text(v->node));
+    json_object_set_new(row, "address", rows_text(v->address));
     json_object_set_new(row, "last_error_ago_s",
                         v->last_error[0]
                             ? json_real(rows_seconds(clock_left(v->last_error_ns, rows->now_ns)))
                             : json_null());
+    add_lane(v, row);
     json_array_append_new(rows->list, row);
 }
 

@@ -96,3 +96,30 @@ void ctl_totals_own(const struct ctl_call *call, struct ctl_totals *out,
     }
     out->objects.ops_inflight = plane->ops_inflight;
 }
+
+void ctl_tally(const struct ctl_call *call, struct plane_tally *out) {
+    const struct plane *plane = ctl_state(call)->plane;
+    *out = (struct plane_tally){0};
+    for (unsigned op = 0; op < RDMAD_OP_COUNT; op++) {
+        for (enum plane_route route = 0; route < PLANE_ROUTES; route++) {
+            struct histogram h;
+            plane_latency(plane, (uint8_t)op, route, &h);
+            histogram_sum(&out->latency, &h);
+        }
+    }
+    plane_failures(plane, out->failed);
+}
+
+void ctl_tally_own(const struct ctl_call *call, struct plane_tally *out) {
+    *out = (struct plane_tally){0};
+    list_for_each (node, &ctl_state(call)->sessions) {
+        const struct session *s = list_entry(node, struct session, node);
+        struct plane_tally one;
+        if (!ctl_sees(call, s) || !s->plane || s->closing)
+            continue;
+        plane_session_tally(s->plane, &one);
+        histogram_sum(&out->latency, &one.latency);
+        for (unsigned code = 0; code < PLANE_CODES; code++)
+            out->failed[code] += one.failed[code];
+    }
+}

@@ -30,4 +30,9 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
 void ctl_totals_own(const struct ctl_call *call, struct ctl_totals *out,
                     struct plane_counters *plane);
 
+/* How ops of all sessions ended, or of the caller's own that are there. */
+struct plane_tally;
+void ctl_tally(const struct ctl_call *call, struct plane_tally *out);
+void ctl_tally_own(const struct ctl_call *call, struct plane_tally *out);
+
 #endif

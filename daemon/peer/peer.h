@@ -134,6 +134,8 @@ struct link_view {
     uint64_t rebuilds;      /* how often it was made anew */
     const char *last_error; /* why it last broke or could not be opened; "" */
     uint64_t last_error_ns; /* when that was */
+    const char *address;    /* IP:PORT of the peer's control connection */
+    const struct plane_lane *lane;
 };
 void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
 void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);

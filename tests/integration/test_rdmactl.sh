@@ -117,6 +117,11 @@ has "d['fabric'] == '$fabric'" "$report"
 cmp "$work/file" "$work/out2" || fail "other bytes came into the file"
 has 'd["route"] == "local"' "$(a -j fetch "$uri" -o "$work/out3")"
 cmp "$work/file" "$work/out3" || fail "other bytes came on the local route"
+has "any(x['op'] == 'read' and x['route'] == 'link' and 0 < x['lat_us']['p50'] <= x['lat_us']['p99'] and
+    x['lat_us']['count'] > 0 for x in d['latency']) and d['failures'] == {} and
+    d['lat_us']['count'] == sum(x['lat_us']['count'] for x in d['latency'])" "$(b -j status)"
+code 0 b status
+grep -qE '^read +link +[0-9]+ +[0-9.]+ [um]s ' "$work/said" || fail "status hides how long reads took"
 if [ "$fabric" = tcp ]; then bytes=15000003; else bytes=5000001; fi # RDMA passes by the CPU
 has "len(d['leases']) == 1 and d['leases'][0]['audit']['bytes_read'] == $bytes" "$(a -j lease show)"
 if [ "$fabric" = tcp ]; then holds=software; else holds='windows registrations'; fi

@@ -17,6 +17,7 @@
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/route.h"
+#include "daemon/op/engine/tally.h"
 #include "daemon/op/notify/allowance.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/seam/objects.h"
@@ -72,6 +73,16 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane) {
 
 enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane) {
     return __atomic_load_n(&lane->encryption, __ATOMIC_RELAXED);
+}
+
+void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *out) {
+    const struct plane_lane_stats *live = &lane->op.stats;
+    *out = (struct plane_lane_stats){
+        .ops = __atomic_load_n(&live->ops, __ATOMIC_RELAXED),
+        .bytes_read = __atomic_load_n(&live->bytes_read, __ATOMIC_RELAXED),
+        .bytes_written = __atomic_load_n(&live->bytes_written, __ATOMIC_RELAXED),
+        .ops_failed = __atomic_load_n(&live->ops_failed, __ATOMIC_RELAXED)};
+    histogram_sum(&out->latency, &live->latency);
 }
 
 /* ---- from state to state ----------------------------------------------------------------- */
@@ -269,6 +280,7 @@ static void drop_lane(struct call *c) {
     if (was == OP_LANE_UP)
         channels_lane_down(w, &lane->op);
     channels_lane_dropped(&lane->op);
+    tally_settle_now(w);
     c->garbage = lane;
     call_finish(c);
 }

@@ -20,6 +20,7 @@
 #include "daemon/op/channel/turn.h"
 #include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/tally.h"
 #include "daemon/op/turn/turn.h"
 #include <assert.h>
 #include <stdio.h>
@@ -136,6 +137,8 @@ static void set_timer(struct worker *w, uint64_t at_ns) {
 static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
     if (!ready_to_sleep(w))
         return;
+    if (w->latency.count)
+        tally_settle(w, clock_now_ns());
     set_timer(w, worker_next_ns(w));
     count_lanes(w);
     counter_add(&w->counters.sleeps, 1);

@@ -540,6 +540,8 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .rebuilds = lane->rebuilds,
             .last_error = lane->trouble.text,
             .last_error_ns = lane->trouble_ns,
+            .address = p->address,
+            .lane = lane->plane,
         };
         list_for_each (at, &lane->users) {
             bool channel = list_entry(at, struct lane_user, node)->is_channel;
