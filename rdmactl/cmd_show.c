@@ -4,8 +4,11 @@
  * are data.
  */
 #include "rdmactl/cli.h"
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+
+#define LOOK_AGAIN_MS 20
 
 enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_SECONDS, CELL_US };
 
@@ -93,6 +96,9 @@ static const struct noun nouns[] = {
       {"ops_failed", "FAILED", CELL_NUMBER},
       {"lat_us.p50", "P50", CELL_US},
       {"lat_us.p99", "P99", CELL_US},
+      {"rtt_us", "RTT", CELL_US},
+      {"bytes_per_second", "RATE", CELL_BYTES},
+      {"retransmits", "RESENT", CELL_NUMBER},
       {"quiesce_s", "QUIESCE", CELL_SECONDS},
       {"rebuilds", "REBUILDS", CELL_NUMBER},
       {"last_error_ago_s", "AGO", CELL_SECONDS},
@@ -189,6 +195,32 @@ static void print_table(const struct noun *n, const json_t *list) {
     table_print(t);
 }
 
+/* The daemon tells of a link's network what it saw when it was asked last, and looks again. */
+static bool is_old(const json_t *result) {
+    const json_t *list = json_object_get(result, "links");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *ago = json_object_get(json_array_get(list, i), "looked_ago_s");
+        if (!json_is_number(ago) || json_number_value(ago) > 1)
+            return true;
+    }
+    return false;
+}
+
+static json_t *ask_for_list(const char *object, bool all) {
+    char method[32];
+    snprintf(method, sizeof(method), "%s.show", object);
+    /* Only leases are remembered after their end: for the others all is what is alive. */
+    bool ask_all = all && !strcmp(object, "lease");
+    json_t *result =
+        daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL, PATIENCE_LOOK_MS);
+    if (result && is_old(result)) {
+        json_decref(result);
+        poll(NULL, 0, LOOK_AGAIN_MS);
+        result = daemon_call(method, NULL, PATIENCE_LOOK_MS);
+    }
+    return result;
+}
+
 int cmd_show(const struct command *self, int argc, char **argv) {
     bool all = false;
     const struct opt opts[] = {
@@ -198,12 +230,7 @@ int cmd_show(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    char method[32];
-    snprintf(method, sizeof(method), "%s.show", self->object);
-    /* Only leases are remembered after their end: for the others all is what is alive. */
-    bool ask_all = all && !strcmp(self->object, "lease");
-    json_t *result =
-        daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL, PATIENCE_LOOK_MS);
+    json_t *result = ask_for_list(self->object, all);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

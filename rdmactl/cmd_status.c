@@ -175,10 +175,16 @@ int cmd_status(const struct command *self, int argc, char **argv) {
 }
 
 int cmd_metrics(const struct command *self, int argc, char **argv) {
-    int rc = args_parse(self, NULL, NULL, argc, argv);
+    const char *format = NULL;
+    const struct opt opts[] = {
+        {"format", 'f', OPT_TEXT, &format, 0, 0, "FORMAT", "openmetrics (so it is) or prometheus"},
+        {0},
+    };
+    int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *result = daemon_call("metrics", NULL, PATIENCE_LOOK_MS);
+    json_t *result = daemon_call("metrics", format ? json_pack("{s:s}", "format", format) : NULL,
+                                 PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

@@ -8,6 +8,7 @@
  * skipped, and tells how much.
  */
 #include "daemon/base/audit.h"
+#include "daemon/base/audit_count.h"
 #include "daemon/base/audit_file.h"
 #include "daemon/base/audit_limit.h"
 #include "daemon/base/audit_record.h"
@@ -27,6 +28,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t work; /* on CLOCK_MONOTONIC once the thread was started */
     struct audit_limit limit;
+    struct audit_counts counts;
     struct audit_record queue[QUEUE];
     unsigned first, count;
     uint64_t lost; /* found the queue full */
@@ -178,6 +180,7 @@ void audit_write(enum audit_event event, const char *cause, struct audit_who who
     struct audit_record r;
     uint32_t skipped;
     pthread_mutex_lock(&audit.lock);
+    audit_count_add(&audit.counts, event, cause);
     bool counting = audit.limit.counting;
     bool pass = audit_limit_pass(&audit.limit, event, cause, &who, clock_now_ns(), &skipped);
     bool running = audit.running;
@@ -192,6 +195,12 @@ void audit_write(enum audit_event event, const char *cause, struct audit_who who
     pthread_mutex_unlock(&audit.lock);
     if (pass && !running)
         write_record(&r);
+}
+
+void audit_count(struct audit_counts *out) {
+    pthread_mutex_lock(&audit.lock);
+    *out = audit.counts;
+    pthread_mutex_unlock(&audit.lock);
 }
 
 static void init_condition(void) {

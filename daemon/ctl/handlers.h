@@ -17,6 +17,6 @@ ctl_handler ctl_upgrade;                                     /* act.c */
 ctl_handler ctl_session_kick;                                /* act.c */
 ctl_handler ctl_session_pause, ctl_session_resume;           /* act.c */
 ctl_handler ctl_policy_show, ctl_limit_show, ctl_limit_set;  /* policy.c */
-ctl_handler ctl_metrics;                                     /* metrics.c */
+ctl_handler ctl_metrics;                                     /* metrics_door.c */
 
 #endif

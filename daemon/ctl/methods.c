@@ -12,7 +12,7 @@
 
 static const struct ctl_method methods[] = {
     {"status", ctl_status, NO_PARAMS, CTL_SHOW},
-    {"metrics", ctl_metrics, NO_PARAMS, CTL_SHOW_ALL},
+    {"metrics", ctl_metrics, PARAMS({"format", RPC_TEXT, false, 60}), CTL_SHOW_ALL},
     {"config.show", ctl_config_show, NO_PARAMS, CTL_SHOW_ALL},
     {"device.show", ctl_device_show, PARAMS({"verbose", RPC_BOOL, false, 0}), CTL_SHOW},
     {"session.show", ctl_session_show, NO_PARAMS, CTL_SHOW},

@@ -204,14 +204,26 @@ void ctl_peer_show(struct ctl_call *call, const json_t *params) {
     rows_reply(call, &rows, "peers");
 }
 
-static void add_lane(const struct link_view *v, json_t *row) {
-    struct plane_lane_stats stats;
-    plane_lane_stats(v->lane, &stats);
+/* What the worker saw last of its network is told, and it is asked to look again. */
+static void add_lane(const struct link_view *v, json_t *row, uint64_t now_ns) {
+    struct plane_lane_stats stats = {0};
+    if (v->lane)
+        plane_lane_stats(v->lane, &stats);
     json_object_set_new(row, "ops", json_integer((json_int_t)stats.ops));
     json_object_set_new(row, "ops_failed", json_integer((json_int_t)stats.ops_failed));
     json_object_set_new(row, "bytes_read", json_integer((json_int_t)stats.bytes_read));
     json_object_set_new(row, "bytes_written", json_integer((json_int_t)stats.bytes_written));
     json_object_set_new(row, "lat_us", tally_spans(&stats.latency));
+    const bool known = stats.looked_ns;
+    json_object_set_new(row, "rtt_us", known ? json_real((double)stats.rtt_ns / 1e3) : json_null());
+    json_object_set_new(row, "bytes_per_second",
+                        known ? json_integer((json_int_t)stats.bytes_per_second) : json_null());
+    json_object_set_new(row, "retransmits", json_integer((json_int_t)stats.retransmits));
+    json_object_set_new(row, "looked_ago_s",
+                        known ? json_real(rows_seconds(clock_left(stats.looked_ns, now_ns)))
+                              : json_null());
+    if (v->lane)
+        plane_lane_look(v->lane); /* for whoever asks again */
 }
 
 static void each_link(void *arg, const struct link_view *v) {
@@ -230,7 +242,7 @@ static void each_link(void *arg, const struct link_view *v) {
                         v->last_error[0]
                             ? json_real(rows_seconds(clock_left(v->last_error_ns, rows->now_ns)))
                             : json_null());
-    add_lane(v, row);
+    add_lane(v, row, rows->now_ns);
     json_array_append_new(rows->list, row);
 }
 

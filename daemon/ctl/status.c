@@ -4,6 +4,7 @@
  * answers can be compared as a whole: a difference at rest is a leak.
  */
 #include "daemon/ctl/handlers.h"
+#include "daemon/ctl/metrics_door.h"
 #include "daemon/ctl/tally_json.h"
 #include "daemon/ctl/totals.h"
 #include "daemon/ipc/porter.h"
@@ -61,17 +62,9 @@ static json_t *status_objects(const struct ctl_totals *t) {
 /* used, max: everybody's, or the caller's own. */
 static json_t *status_limits(const struct state *st, const struct ctl_totals *t,
                              const uint64_t *used, const struct quota_limits *max) {
-    static const char *const names[QUOTA_COUNT] = {
-        [QUOTA_SESSIONS] = "sessions",   [QUOTA_BYTES] = "pool_bytes",
-        [QUOTA_POOLS] = "pools",         [QUOTA_REGISTERED] = "registered_bytes",
-        [QUOTA_RINGS] = "rings",         [QUOTA_LEASES] = "leases",
-        [QUOTA_ATTACHES] = "attaches",   [QUOTA_SERVICES] = "services",
-        [QUOTA_CHANNELS] = "channels",   [QUOTA_MAPPINGS] = "mappings",
-        [QUOTA_QUESTIONS] = "questions",
-    };
     json_t *o = json_object();
     for (unsigned r = 0; r < QUOTA_COUNT; r++)
-        json_object_set_new(o, names[r],
+        json_object_set_new(o, quota_name((enum quota_resource)r),
                             json_pack("{s:o, s:o, s:o, s:o}", "used", status_number(used[r]), "max",
                                       status_number(st->quota.limits.total[r]), "max_uid",
                                       status_number(max->uid[r]), "max_session",
@@ -182,8 +175,10 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
         status_traffic(&counters, &t.messages), "process", process, "porter",
         status_porter(st->porter), "clients", status_clients(st), "identity", status_identity(st),
         "life", (json_int_t)st->life.number, "upgraded", status_upgraded(st));
-    if (answer)
+    if (answer) {
         add_tally(call, answer);
+        json_object_set_new(answer, "metrics_at", json_string(metrics_where(st->metrics)));
+    }
     ctl_reply(call, answer);
 }
 

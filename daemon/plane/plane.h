@@ -344,9 +344,15 @@ enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane);
 /* What sessions did by the lane's links, but for messages; from any thread. */
 struct plane_lane_stats { /* written by the worker, relaxed */
     uint64_t ops, bytes_read, bytes_written, ops_failed;
+    /* As of the last plane_lane_look: */
+    uint64_t looked_ns; /* when that was; 0: never, or the fabric does not know */
+    uint64_t rtt_ns, bytes_per_second;
+    uint64_t retransmits; /* of all its links */
     struct histogram latency;
 };
 void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *out);
+/* Has the worker look how the link's network does, in its next turn. */
+void plane_lane_look(struct plane_lane *lane);
 /* Nothing more is posted on its link until the next one is up; what is posted already goes on.
  * done: 0 when none of that is left, else RDMAD_E_BUSY; ask again. */
 void plane_lane_rest(struct plane_lane *lane, plane_done *done, void *arg);

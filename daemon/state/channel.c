@@ -69,6 +69,18 @@ void channels_count(const struct state *st, struct channel_totals *out) {
         channel_add_stats(out, ch);
 }
 
+void channels_queues(const struct state *st, struct channel_queues *out) {
+    const struct channel *ch;
+    uint32_t cursor = 0;
+    uint64_t number;
+    *out = (struct channel_queues){0};
+    while ((ch = slots_next(&st->channels, &cursor, &number))) {
+        out->sends_waiting += __atomic_load_n(&ch->stats.sends_waiting, __ATOMIC_RELAXED);
+        out->receives_posted += __atomic_load_n(&ch->stats.receives_posted, __ATOMIC_RELAXED);
+        out->away += ch->way == CHANNEL_AWAY;
+    }
+}
+
 /* ---- making and unmaking ----------------------------------------------------------------- */
 
 static void channel_free(struct channel *ch) {

@@ -125,6 +125,8 @@ static inline void waiter_answer(struct session_waiter *w, const struct error *r
         done(w->arg, result);
 }
 
+/* What its ops have come to so far, until its last word is in state->usage. */
+void session_usage(const struct session *s, struct usage_sums *out);
 /* Sends a message of the wire to the client; harmless when it is gone. */
 void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds);

@@ -58,8 +58,12 @@ static void plane_dropped(void *arg, const struct error *result) {
 static void others_gone(void *arg, const struct error *result) {
     struct session *s = arg;
     struct plane_session *plane = s->leaving;
+    struct usage *usage = &s->state->usage;
+    struct usage_sums sums;
     (void)result;
     assert(s->closing && plane && !s->plane);
+    session_usage(s, &sums);
+    usage_add(&usage->users[usage_user(usage, s->uid)].sums, &sums);
     s->leaving = NULL;
     plane_session_drop(plane, plane_dropped, s);
 }

@@ -17,3 +17,4 @@ rdmad_test(unit_fetch unit/test_fetch.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
   ${PROJECT_SOURCE_DIR}/rdmactl/args.c ${PROJECT_SOURCE_DIR}/rdmactl/target.c ${PROJECT_SOURCE_DIR}/rdmactl/signals.c
   LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_doctor unit/test_doctor.c LINK rdmactl_doctor LABELS unit)
+rdmad_test(unit_metrics unit/test_metrics.c LINK rdmad_metrics_text rdmad_policy rdmad_base LABELS unit)

@@ -75,13 +75,38 @@ enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane) {
     return __atomic_load_n(&lane->encryption, __ATOMIC_RELAXED);
 }
 
+static void look_at_lane(struct call *c) {
+    struct plane_lane *lane = call_lane(c)->lane;
+    const struct op_route *route = &lane->op.route;
+    struct plane_lane_stats *stats = &lane->op.stats;
+    struct fabric_health health;
+    if (lane->op.state == OP_LANE_UP && route->fabric->ops->health &&
+        route->fabric->ops->health(route->link, &health)) {
+        counter_add(&stats->retransmits, health.retransmits - lane->retransmits);
+        lane->retransmits = health.retransmits;
+        __atomic_store_n(&stats->rtt_ns, health.rtt_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(&stats->bytes_per_second, health.bytes_per_second, __ATOMIC_RELAXED);
+        __atomic_store_n(&stats->looked_ns, c->worker->now_ns, __ATOMIC_RELAXED);
+    }
+    call_finish(c);
+}
+
+void plane_lane_look(struct plane_lane *lane) {
+    assert(!lane->dropped);
+    call_post(lane_call(lane, look_at_lane, NULL, NULL));
+}
+
 void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *out) {
     const struct plane_lane_stats *live = &lane->op.stats;
     *out = (struct plane_lane_stats){
         .ops = __atomic_load_n(&live->ops, __ATOMIC_RELAXED),
         .bytes_read = __atomic_load_n(&live->bytes_read, __ATOMIC_RELAXED),
         .bytes_written = __atomic_load_n(&live->bytes_written, __ATOMIC_RELAXED),
-        .ops_failed = __atomic_load_n(&live->ops_failed, __ATOMIC_RELAXED)};
+        .ops_failed = __atomic_load_n(&live->ops_failed, __ATOMIC_RELAXED),
+        .looked_ns = __atomic_load_n(&live->looked_ns, __ATOMIC_RELAXED),
+        .rtt_ns = __atomic_load_n(&live->rtt_ns, __ATOMIC_RELAXED),
+        .bytes_per_second = __atomic_load_n(&live->bytes_per_second, __ATOMIC_RELAXED),
+        .retransmits = __atomic_load_n(&live->retransmits, __ATOMIC_RELAXED)};
     histogram_sum(&out->latency, &live->latency);
 }
 
@@ -153,6 +178,7 @@ static void hello_lane(struct call *c) {
     const struct op_fabric *fabric = lane->op.route.fabric;
     drop_link(c->worker, lane, "the connection to the peer is made anew");
     lane->links++;
+    lane->retransmits = 0;
     set_number(lane, 0, 0);
     struct fabric_link *link;
     if (fabric->ops->link_new(fabric->instance, lane, lane->secured, &link, &c->blob, &c->result) ==

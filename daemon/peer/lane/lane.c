@@ -126,11 +126,25 @@ static void lane_dropped(void *arg, const struct error *result) {
     lane_check_free(lane);
 }
 
+static void lane_usage(const struct lane *lane) {
+    struct usage *usage = &lane_state_of(lane)->usage;
+    struct plane_lane_stats stats;
+    plane_lane_stats(lane->plane, &stats);
+    const struct usage_sums sums = {.ops = stats.ops,
+                                    .ops_failed = stats.ops_failed,
+                                    .bytes_read = stats.bytes_read,
+                                    .bytes_written = stats.bytes_written,
+                                    .rebuilds = lane->rebuilds,
+                                    .retransmits = stats.retransmits};
+    usage_add(&usage->peers[usage_peer(usage, lane->peer->name)].sums, &sums);
+}
+
 /* Lets go of a lane that is over and has no users any more. */
 static void lane_check_drop(struct lane *lane) {
     if (lane->stage != LANE_OVER || !list_empty(&lane->users) || lane->busy || !lane->plane)
         return;
     struct plane_lane *plane = lane->plane;
+    lane_usage(lane);
     lane->plane = NULL;
     lane->dropping = true;
     lane_tell_gone(lane);
