@@ -11,6 +11,7 @@
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/hole_guard.h"
 #include "daemon/base/list.h"
@@ -89,8 +90,8 @@ static void on_session_violated(void *user, void *cookie, const struct error *wh
     (void)user;
     if (why->code == RDMAD_E_FAULT)
         origin_memory_vanished(s);
-    AUDIT(VIOLATED, cause ? cause : "session", audit_user(s->uid, s->pid),
-          audit_object("session", s->id), ("%s", why->text));
+    AUDIT(VIOLATED, cause ? cause : "session", session_who(s), audit_object("session", s->id),
+          ("%s", why->text));
     session_close(cookie, why);
 }
 
@@ -227,6 +228,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
     if (rc) {
         config_free(&loaded);
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
+        EVENT("settings", "wrong", audit_nobody(), audit_nothing(), ("%s", err->text));
     } else {
         handover_keep_port(&d->before, &loaded);
         settings_reload(&d->config, &loaded, later, arg);

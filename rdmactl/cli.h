@@ -53,6 +53,8 @@ int cmd_bench_serve(const struct command *self, int argc, char **argv);
 int cmd_bench(const struct command *self, int argc, char **argv);
 int cmd_doctor(const struct command *self, int argc, char **argv);
 int cmd_top(const struct command *self, int argc, char **argv);
+int cmd_events(const struct command *self, int argc, char **argv);
+int cmd_why(const struct command *self, int argc, char **argv);
 int cmd_metrics(const struct command *self, int argc, char **argv);
 int cmd_config_check(const struct command *self, int argc, char **argv);
 int cmd_config_show(const struct command *self, int argc, char **argv);

@@ -13,6 +13,7 @@
 #include "daemon/base/audit_limit.h"
 #include "daemon/base/audit_record.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/thread.h"
 #include <assert.h>
 #include <errno.h>
@@ -193,6 +194,8 @@ void audit_write(enum audit_event event, const char *cause, struct audit_who who
         pthread_cond_signal(&audit.work); /* a count has begun, which is to be told in time */
     }
     pthread_mutex_unlock(&audit.lock);
+    if (pass)
+        events_add(audit_event_name(event), cause, &who, object, text);
     if (pass && !running)
         write_record(&r);
 }

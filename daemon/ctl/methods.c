@@ -37,6 +37,11 @@ static const struct ctl_method methods[] = {
      PARAMS({"who", RPC_TEXT, true, 100}, {"set", RPC_TEXT, true, 2000}), CTL_ACT},
     {"reload", ctl_reload, NO_PARAMS, CTL_ACT},
     {"upgrade", ctl_upgrade, NO_PARAMS, CTL_ACT},
+    {"events", ctl_events,
+     PARAMS({"since_s", RPC_UINT, false, UINT32_MAX}, {"after", RPC_UINT, false, INT64_MAX}),
+     CTL_SHOW},
+    {"why", ctl_why, PARAMS({"object", RPC_TEXT, true, 20}, {"id", RPC_UINT, true, INT64_MAX}),
+     CTL_SHOW},
     {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), CTL_ACT},
 };
 

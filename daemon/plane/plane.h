@@ -183,6 +183,16 @@ static inline struct plane_session_stats plane_session_stats_now(const struct pl
 }
 /* Its tally; the same copy. */
 void plane_session_tally(const struct plane_session *s, struct plane_tally *out);
+/* Its last ops that failed and were not canceled, the oldest first. Returns how many. */
+#define PLANE_FAILURES 8u
+struct plane_failure {
+    uint64_t at_ns, user_data, length, bytes; /* bytes: that were placed all the same */
+    uint64_t lease;                           /* the owner's number of it; 0: there is none */
+    int status;
+    uint8_t opcode, outcome, route;
+};
+unsigned plane_session_failures(const struct plane_session *s,
+                                struct plane_failure out[PLANE_FAILURES]);
 /* Nothing is taken from the session's rings any more, or, with pause false, it is again. done: so
  * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
  * of the session, or of anything of it, waits for no resume. */

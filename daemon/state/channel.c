@@ -12,6 +12,7 @@
  * other side, the client, whoever waits.
  */
 #include "daemon/state/channel.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/state/origin.h"
 #include <inttypes.h>
@@ -348,6 +349,9 @@ static void set_reason(struct channel *ch, int reason, const char *text) {
 static void channel_begin_end(struct channel *ch, int reason, bool linger, const char *text) {
     ch->stage = CHANNEL_ENDING;
     set_reason(ch, reason, text);
+    EVENT("channel", "ended", session_who(ch->session), audit_object("channel", ch->number),
+          ("channel %" PRIu64 " of session %" PRIu64 " ended: %s", ch->number, ch->session->id,
+           text));
     tell_plane(ch, linger);
 }
 

@@ -13,6 +13,7 @@
  */
 #include "daemon/state/handle.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
@@ -434,6 +435,8 @@ static void handle_begin_end(struct handle *h, int reason, const char *text) {
     handle_move(h, h->stage == HANDLE_ADDING ? HANDLE_FAILING : HANDLE_ENDING);
     h->reason = reason;
     snprintf(h->text, sizeof(h->text), "%s", text);
+    EVENT("attach", "ended", session_who(h->session), audit_object("lease", h->lease_id),
+          ("session %" PRIu64 " is lessee no more: %s", h->session->id, text));
     timer_unset(handle_timers(h), &h->expiry);
     timer_unset(handle_timers(h), &h->keep_again);
     late_event_drop(&h->late_renewal);

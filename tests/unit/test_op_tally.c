@@ -160,3 +160,30 @@ Test(tally, a_session_that_ends_leaves_no_note_of_itself) {
     }
     cr_expect(done > 10 && done < 30, "%u of 30 were done", done);
 }
+
+Test(tally, the_last_failures_are_told_in_their_order) {
+    struct plane_failure failed[PLANE_FAILURES];
+    routes_up(NULL, 1, CLOCK_NEVER);
+    cr_expect_eq(plane_session_failures(c.session, failed), 0);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, LOCAL, 2 * BYTES);
+    for (unsigned i = 0; i < 20; i++) {
+        sqe.user_data = i;
+        cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
+    }
+    struct rdmad_sqe late = sqe_of(RDMAD_OP_WRITE, REMOTE, 8);
+    late.timeout_ns = 1000;
+    late.user_data = 20;
+    sim_script()->delay_min_ns = sim_script()->delay_max_ns = 1000000;
+    cr_assert_eq(rig_do(&c, &late).status, RDMAD_E_TIMEOUT);
+    unsigned count = plane_session_failures(c.session, failed);
+    cr_assert_eq(count, PLANE_FAILURES - 1, "the oldest might be written over, and is left out");
+    for (unsigned i = 0; i < count; i++)
+        cr_expect_eq(failed[i].user_data, 21 - count + i);
+    const struct plane_failure *last = &failed[count - 1], *refused = &failed[0];
+    cr_expect(last->status == RDMAD_E_TIMEOUT && last->opcode == RDMAD_OP_WRITE);
+    cr_expect(last->route == PLANE_LINK && last->lease == RIG_LEASE && last->length == 8);
+    cr_expect(last->outcome != RDMAD_DONE && last->at_ns);
+    cr_expect(refused->status == RDMAD_E_RANGE && refused->lease == 901);
+    cr_expect(refused->outcome == RDMAD_FAILED_UNTOUCHED && refused->length == 2 * BYTES);
+    routes_down();
+}

@@ -252,5 +252,5 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     counter_add(&r->session->stats.ops, 1);
     counter_add(&w->counters.ops, 1);
     if (status)
-        tally_failed(w, r->session, status);
+        tally_refused(w, r->session, sqe, status, lease_id);
 }

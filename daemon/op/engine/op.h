@@ -93,6 +93,11 @@ struct op_grant;     /* notify/grant.h */
 struct op_allowance; /* notify/allowance.h */
 struct op_batch;     /* batch.h */
 
+/* A plane_failure in words, each of which another thread may read while it is written. */
+struct op_failure {
+    uint64_t at_ns, user_data, length, bytes, lease, what;
+};
+
 struct op_session {
     struct worker *worker;
     struct list node; /* in worker->sessions */
@@ -129,6 +134,8 @@ struct op_session {
     struct error violated_why;
     struct plane_session_stats stats;
     struct plane_tally tally;
+    struct op_failure failures[PLANE_FAILURES]; /* the last of them; tally.c */
+    uint64_t nfailures;                         /* so far */
 };
 
 /* How a ring's client rings its doorbell; doorbells.c. */

@@ -15,7 +15,11 @@
 
 /* An op with a ring has ended as result says. */
 void tally_op(struct worker *w, const struct op *op, const struct op_result *result);
-void tally_failed(struct worker *w, struct op_session *s, int status); /* an sqe, too */
+/* An sqe was refused. */
+void tally_refused(struct worker *w, struct op_session *s, const struct rdmad_sqe *sqe, int status,
+                   uint64_t lease_id);
+/* For plane_session_failures, on any thread. */
+unsigned tally_failures_read(const struct op_session *s, struct plane_failure out[PLANE_FAILURES]);
 
 /* Adds up what was noted: it was published at that time. */
 void tally_settle(struct worker *w, uint64_t now_ns);

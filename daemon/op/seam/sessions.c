@@ -101,6 +101,11 @@ void plane_session_tally(const struct plane_session *s, struct plane_tally *out)
         out->failed[code] = __atomic_load_n(&live->failed[code], __ATOMIC_RELAXED);
 }
 
+unsigned plane_session_failures(const struct plane_session *s,
+                                struct plane_failure out[PLANE_FAILURES]) {
+    return tally_failures_read(&s->op, out);
+}
+
 unsigned plane_worker_of_session(const struct plane_session *s) {
     return s->worker->index;
 }

@@ -18,6 +18,7 @@
  */
 #include "daemon/peer/lane/lane.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/tables.h"
@@ -192,10 +193,19 @@ static void lane_each_user(struct lane *lane, enum lane_event event) {
 static void lane_begin(struct lane *lane);
 
 /* It begins again after a pause. The caller settles it. */
+/* Links have the numbers of their peers. */
+static void lane_remember(const struct lane *lane, const char *cause, const char *text) {
+    const struct peer *p = lane->peer;
+    EVENT("link", cause, peer_who(p), audit_object("link", p->id),
+          ("the link to %s at %s: %s", p->name, p->address, text));
+}
+
 static void lane_down(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     uint64_t again = clock_after(state_now(st), lane->pause_ns);
 
+    if (lane->stage == LANE_UP || strcmp(lane->trouble.text, why->text) != 0)
+        lane_remember(lane, lane->stage == LANE_UP ? "broken" : "failed", why->text);
     lane_enter(lane, LANE_DOWN);
     lane->trouble = *why;
     lane->trouble_ns = state_now(st);
@@ -246,6 +256,8 @@ static void lane_opened(void *arg, const struct error *result) {
     if (lane->was_up)
         LOG_LIMITED(INFO, ("the link to %s at %s is up again", p->name, p->address),
                     FIELD_U64("PEER", p->id));
+    lane_remember(lane, lane->was_up ? "rebuilt" : "up",
+                  lane->was_up ? "it was made anew, and is up again" : "it is up");
     lane->was_up = true;
     lane_each_user(lane, LANE_IS_UP);
     lane_settle(lane);
