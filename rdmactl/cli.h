@@ -46,6 +46,7 @@ int cmd_session_kick(const struct command *self, int argc, char **argv);
 int cmd_session_pause(const struct command *self, int argc, char **argv);
 int cmd_session_resume(const struct command *self, int argc, char **argv);
 int cmd_upgrade(const struct command *self, int argc, char **argv);
+int cmd_log(const struct command *self, int argc, char **argv);
 int cmd_reload(const struct command *self, int argc, char **argv);
 int cmd_share(const struct command *self, int argc, char **argv);
 int cmd_fetch(const struct command *self, int argc, char **argv);

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LOOK_AGAIN_MS 20
 
@@ -221,25 +222,77 @@ static json_t *ask_for_list(const char *object, bool all) {
     return result;
 }
 
+/* "KEY=VALUE": whether that is so of the row. */
+static bool fits(const json_t *row, const char *where) {
+    const char *equals = strchr(where, '=');
+    char key[64], text[64];
+    snprintf(key, sizeof(key), "%.*s", (int)(equals - where), where);
+    const json_t *value = row_value(row, key);
+    if (json_is_string(value))
+        return !strcmp(json_string_value(value), equals + 1);
+    if (json_is_boolean(value))
+        return !strcmp(json_is_true(value) ? "yes" : "no", equals + 1);
+    snprintf(text, sizeof(text), "%.15g", json_number_value(value));
+    return json_is_number(value) && !strcmp(text, equals + 1);
+}
+
+static void filter(json_t *list, const char *where) {
+    for (size_t i = json_array_size(list); where && i-- > 0;)
+        if (!fits(json_array_get(list, i), where))
+            json_array_remove(list, i);
+}
+
+static int show_once(const char *object, bool all, const char *where, bool clear) {
+    json_t *result = ask_for_list(object, all);
+    if (!result)
+        return EXIT_FAILED;
+    const struct noun *n = find_noun(object);
+    json_t *list = json_object_get(result, n->list);
+    filter(list, where);
+    if (cli.json)
+        return cli_print_json(result);
+    if (clear)
+        fputs("\033[H\033[J", stdout);
+    print_table(n, list);
+    if (json_is_true(json_object_get(result, "truncated")))
+        printf("(the list is cut here, there are more)\n");
+    fflush(stdout);
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int show_watch(const char *object, bool all, const char *where, uint64_t interval_ms) {
+    int signals = signals_catch();
+    int rc = EXIT_GOOD;
+    for (;;) {
+        struct pollfd wake = {.fd = signals, .events = POLLIN};
+        rc = show_once(object, all, where, isatty(STDOUT_FILENO));
+        if (rc != EXIT_GOOD || (poll(&wake, 1, (int)interval_ms) && signals_take(signals)))
+            break;
+    }
+    close(signals);
+    return rc;
+}
+
 int cmd_show(const struct command *self, int argc, char **argv) {
     bool all = false;
+    const char *where = NULL;
+    uint64_t interval_ms = 0;
     const struct opt opts[] = {
         {"all", 'a', OPT_FLAG, &all, 0, 0, NULL, "what ended, too, as far as it is remembered"},
+        {"where", 'w', OPT_TEXT, &where, 0, 0, "KEY=VALUE",
+         "only rows of which that is so; keys as of -j"},
+        {"watch", 'W', OPT_TIME, &interval_ms, 100, 3600000, "TIME",
+         "again and again, until interrupted"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *result = ask_for_list(self->object, all);
-    if (!result)
-        return EXIT_FAILED;
-    if (cli.json)
-        return cli_print_json(result);
-    const struct noun *n = find_noun(self->object);
-    const json_t *list = json_object_get(result, n->list);
-    print_table(n, list);
-    if (json_is_true(json_object_get(result, "truncated")))
-        printf("(the list is cut here, there are more)\n");
-    json_decref(result);
-    return EXIT_GOOD;
+    if (where && (where[0] == '=' || !strchr(where, '=')))
+        return cli_usage_error("\"%s\" is not KEY=VALUE; -j shows the keys", where);
+    if (interval_ms && cli.json)
+        return cli_usage_error("-j is one JSON document, so there is nothing to watch");
+    return interval_ms ? show_watch(self->object, all, where, interval_ms)
+                       : show_once(self->object, all, where, false);
 }

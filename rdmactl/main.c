@@ -54,6 +54,8 @@ static const struct command commands[] = {
     {"bench", "fadd", cmd_bench, "[options] URI", "Fetch-and-adds of 8 bytes."},
     {"doctor", NULL, cmd_doctor, "", "Checks what commonly goes wrong, and says what to do."},
     {"top", NULL, cmd_top, "[-b] [-n COUNT] [-i SECONDS]", "Sessions by what they move right now."},
+    {"log", NULL, cmd_log, "error|warning|notice|info|debug",
+     "What is logged from now on, until the next reload."},
     {"events", NULL, cmd_events, "[-f] [--since 1h]",
      "What changed, was refused and ended, as far as it is remembered."},
     {"why", NULL, cmd_why, "session|lease|link|peer|channel|op ID",

@@ -16,6 +16,7 @@ ctl_handler ctl_why;                                         /* why.c */
 ctl_handler ctl_device_show;                                 /* device.c */
 ctl_handler ctl_lease_revoke, ctl_peer_add, ctl_reload;      /* act.c */
 ctl_handler ctl_upgrade;                                     /* act.c */
+ctl_handler ctl_log_level;                                   /* act.c */
 ctl_handler ctl_session_kick;                                /* act.c */
 ctl_handler ctl_session_pause, ctl_session_resume;           /* act.c */
 ctl_handler ctl_policy_show, ctl_limit_show, ctl_limit_set;  /* policy.c */

@@ -36,6 +36,7 @@ static const struct ctl_method methods[] = {
     {"limit.set", ctl_limit_set,
      PARAMS({"who", RPC_TEXT, true, 100}, {"set", RPC_TEXT, true, 2000}), CTL_ACT},
     {"reload", ctl_reload, NO_PARAMS, CTL_ACT},
+    {"log.level", ctl_log_level, PARAMS({"level", RPC_TEXT, true, 20}), CTL_ACT},
     {"upgrade", ctl_upgrade, NO_PARAMS, CTL_ACT},
     {"events", ctl_events,
      PARAMS({"since_s", RPC_UINT, false, UINT32_MAX}, {"after", RPC_UINT, false, INT64_MAX}),

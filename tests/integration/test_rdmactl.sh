@@ -105,6 +105,34 @@ if [ "$fabric" = verbs ]; then
     grep -q 'max_qp  ' "$work/said" || fail "device show -v hides facts"
 fi
 
+echo "* filters, watching, and the log"
+"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri" 2>/dev/null &
+serve=$!
+pids+=("$serve")
+first_line "$work/uri" "$serve" >/dev/null
+has "len(d['sessions']) == 1" "$(a -j session show --where uid="$(id -u)")"
+has "d['sessions'] == []" "$(a -j session show --where uid=4711)"
+has "len(d['leases']) == 2" "$(a -j lease show --where state=live)"
+has "d['leases'] == []" "$(a -j lease show --where name=none)"
+code 2 a session show --where uid
+code 2 a -j session show --watch 1s
+"$rdmactl" -d "$work/a" lease show --watch 100ms >"$work/watched" &
+watch=$!
+pids+=("$watch")
+shown_twice() { [ "$(grep -c ATTACHED "$work/watched")" -ge 2 ]; }
+eventually shown_twice
+kill -TERM "$watch"
+wait "$watch" || fail "--watch ended badly"
+kill -TERM "$serve"
+wait "$serve" || true
+code 1 a log loud
+code 0 a log debug
+! grep -q ' debug: ' "$work/a.log" || fail "the log said more before it was asked to"
+a session show >/dev/null
+code 0 a bench nop -n 10
+eventually grep -q ' debug: ' "$work/a.log"
+code 0 a log info
+
 echo "* share and fetch"
 : >"$work/empty"
 head -c 5000001 /dev/urandom >"$work/file"
