@@ -65,6 +65,7 @@ static const struct noun nouns[] = {
       {"scope", "SCOPE", CELL_TEXT},
       {"ttl_s", "LEFT", CELL_SECONDS},
       {"attached", "ATTACHED", CELL_NUMBER},
+      {"held_by", "BY", CELL_TEXT},
       {"protection", "HOLDS BY", CELL_TEXT},
       {"audit.bytes_read", "READ", CELL_BYTES},
       {"audit.bytes_written", "WRITTEN", CELL_BYTES},

@@ -15,6 +15,7 @@
 #include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
+#include <stdio.h>
 
 /* "keep-alive,renewable", what it was made of, for whom; "" when there is nothing to say. */
 static void lease_made(const struct lease_view *v, json_t *row) {
@@ -147,6 +148,36 @@ static const char *protection(const struct plane *p) {
     return fabric->protection ? fabric->protection(plane_fabric_host(p, 0)) : "software";
 }
 
+#define HOLDERS_MAX 64u /* of a lease; the number of all is "attached" */
+
+/* Who is attached, and a sum of them in words. */
+static void add_holders(const struct lease *l, json_t *row, uint64_t now_ns) {
+    json_t *list = json_array();
+    char words[64] = "";
+    size_t used = 0;
+    for (struct list *node = l ? l->attachments.next : NULL;
+         node && node != &l->attachments && json_array_size(list) < HOLDERS_MAX;
+         node = node->next) {
+        const struct attachment *a = list_entry(node, struct attachment, node);
+        struct lease_holder h;
+        if (!a->ops->who)
+            continue;
+        a->ops->who(a, &h);
+        json_array_append_new(
+            list,
+            json_pack("{s:o, s:o, s:o, s:o, s:f}", "session",
+                      h.session ? json_integer((json_int_t)h.session) : json_null(), "peer",
+                      h.peer ? json_integer((json_int_t)h.peer) : json_null(), "uid",
+                      h.uid_known ? json_integer((json_int_t)h.uid) : json_null(), "name",
+                      rows_text(h.name), "since_s", rows_seconds(clock_left(a->since_ns, now_ns))));
+        if (used < sizeof(words))
+            used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s%s", used ? "," : "",
+                                     h.session ? "" : "@", h.name);
+    }
+    json_object_set_new(row, "holders", list);
+    json_object_set_new(row, "held_by", rows_text(words));
+}
+
 static void each_lease(void *arg, const struct lease_view *v) {
     struct rows *rows = arg;
     if ((rows->own && (v->owner_uid != rows->uid || v->owner_tenant)) || rows_full(rows))
@@ -160,6 +191,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
         rows_seconds(v->ttl_ns), "attached", (json_int_t)v->attached, "attached_total",
         (json_int_t)v->attached_total, "audit", audit_row(v, rows->now_ns));
     lease_made(v, row);
+    add_holders(v->lease, row, rows->now_ns);
     json_object_set_new(row, "lessees_daemons_say", said_row(&v->said));
     json_object_set_new(row, "protection", json_string(rows->protection));
     if (v->reason) {

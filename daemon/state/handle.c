@@ -221,10 +221,17 @@ static void handle_local_gone(struct attachment *a, int reason) {
     (void)a, (void)reason; /* the rest of the handle follows in handle_drained */
 }
 
+static void handle_local_who(const struct attachment *a, struct lease_holder *out) {
+    const struct session *s = container_of(a, struct handle, attachment)->session;
+    *out =
+        (struct lease_holder){.session = s->id, .uid = s->uid, .uid_known = true, .name = s->name};
+}
+
 static const struct attachment_ops local_ops = {
     .stop = handle_local_stop,
     .renewed = handle_local_renewed,
     .gone = handle_local_gone,
+    .who = handle_local_who,
 };
 
 static bool atomics_are_cpus(const struct state *st, unsigned fabric) {

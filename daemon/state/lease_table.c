@@ -241,6 +241,7 @@ void lease_table_retire(struct leases *ls, const struct lease *l) {
     t->ended_ns = state_now(ls->state);
     memcpy(t->key, l->key, sizeof(t->key));
     lease_view_of(l, t->ended_ns, &t->view);
+    t->view.lease = NULL;
     list_append(&ls->tombs[l->id % BUCKETS], &t->by_id);
     list_append(&ls->tombs_by_age, &t->by_age);
     ls->tombstones++;
@@ -305,6 +306,7 @@ void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *ou
         .attached = l->attached,
         .attached_total = l->attached_total,
         .reason = l->reason,
+        .lease = l,
     };
     memcpy(out->name, l->terms.name, sizeof(out->name));
     lease_audit(l, &out->audit);

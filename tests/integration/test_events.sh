@@ -54,6 +54,9 @@ busy() { b -j session show | grep -q '"ops_inflight": *[1-9]'; }
 eventually busy
 session=$(a -j session show | python3 -c 'import json, sys; print(json.load(sys.stdin)["sessions"][0]["id"])')
 lease=$(a -j lease show | python3 -c 'import json, sys; print(json.load(sys.stdin)["leases"][0]["id"])')
+a -j lease show --where id="$lease" >"$work/holders"
+has holders 'len(d["leases"][0]["holders"]) >= 1 and all(h["peer"] == 1 and h["session"] is None and
+    h["uid"] == '"$(id -u)"' and h["name"] and h["since_s"] >= 0 for h in d["leases"][0]["holders"])'
 a -j why lease "$lease" >"$work/live"
 has live 'd["object"] == "lease" and any("is live" in s for s in d["now"]) and
     any(e["what"] == "granted" for e in d["events"])'
