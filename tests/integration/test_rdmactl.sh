@@ -87,7 +87,8 @@ has 'd["healthy"] and len(d["checks"]) >= 18 and
 has 'd["config"]["runtime_dir"].endswith("/a")' "$(a -j config show)"
 code 0 a top -b -n 1 -i 100ms
 has 'd["sessions"] == []' "$(a -j top -i 100ms)"
-a metrics | grep -q '^rdmad_ops_total 0$' || fail "metrics"
+a metrics >"$work/metrics"
+grep -q '^rdmad_ops_total 0$' "$work/metrics" || fail "metrics"
 
 echo "* devices"
 has "len(d['devices']) == $devices and d['fabric'] == '$fabric' and
@@ -114,6 +115,11 @@ has "len(d['sessions']) == 1" "$(a -j session show --where uid="$(id -u)")"
 has "d['sessions'] == []" "$(a -j session show --where uid=4711)"
 has "len(d['leases']) == 2" "$(a -j lease show --where state=live)"
 has "d['leases'] == []" "$(a -j lease show --where name=none)"
+for key in bytes ops p99 memory; do code 0 a top -b -n 1 -i 100ms -s "$key"; done
+grep -qE '^ *ID .* P50 +P99 +SHARE' "$work/said" || fail "top: $(cat "$work/said")"
+code 2 a top -s cow
+code 0 a top -b -n 1 -i 100ms --users
+grep -qE "^ *$(id -u) +1 " "$work/said" || fail "top of users: $(cat "$work/said")"
 code 2 a session show --where uid
 code 2 a -j session show --watch 1s
 "$rdmactl" -d "$work/a" lease show --watch 100ms >"$work/watched" &
@@ -282,8 +288,10 @@ shows_a_channel() {
     code 0 a service show
     has 'd["objects"]["channels"] == 1 and d["objects"]["services"] == 1 and
         d["limits"]["channels"]["used"] == 1' "$(a -j status)"
-    b metrics | grep -q '^rdmad_channels 1$' || fail "metrics hide the channel"
-    b metrics | grep -q '^rdmad_messages_sent_total [1-9]' || fail "metrics hide the messages"
+    b metrics >"$work/metrics"
+    grep -q '^rdmad_channels 1$' "$work/metrics" || fail "metrics hide the channel"
+    b metrics >"$work/metrics"
+    grep -q '^rdmad_messages_sent_total [1-9]' "$work/metrics" || fail "metrics hide the messages"
 }
 
 echo "* bench send: sizes, depths, and clients one after the other"
