@@ -119,7 +119,7 @@ unsigned events_read(uint64_t after, bool (*wanted)(void *arg, const struct even
         if (row->number > after && (!wanted || wanted(arg, row)))
             found[count++] = row;
     }
-    qsort(found, count, sizeof(found[0]), by_number);
+    qsort(found, count, sizeof(void *), by_number);
     unsigned first = count > room ? count - room : 0;
     for (unsigned i = first; i < count; i++)
         out[i - first] = *found[i];

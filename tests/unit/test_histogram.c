@@ -62,7 +62,8 @@ Test(histogram, a_share_is_that_of_the_sorted_list_within_seven_percent) {
     qsort(spans, COUNT, sizeof(spans[0]), ascending);
     static const unsigned shares[] = {1, 250, 500, 900, 990, 999};
     for (unsigned i = 0; i < 6; i++) {
-        double is = (double)spans[COUNT / 1000 * shares[i] - 1];
+        const unsigned rank = COUNT / 1000 * shares[i];
+        double is = (double)spans[rank - 1];
         cr_expect_float_eq((double)histogram_share_ns(&h, shares[i]), is, is * 0.07, "%u",
                            shares[i]);
         cr_expect_eq(histogram_share_ns(&sum, shares[i]), histogram_share_ns(&h, shares[i]));
