@@ -11,6 +11,7 @@
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/hole_guard.h"
 #include "daemon/base/list.h"
@@ -19,6 +20,7 @@
 #include "daemon/base/rouse.h"
 #include "daemon/choice.h"
 #include "daemon/ctl/ctl.h"
+#include "daemon/ctl/metrics_door.h"
 #include "daemon/greeting.h"
 #include "daemon/handover.h"
 #include "daemon/instance.h"
@@ -88,8 +90,8 @@ static void on_session_violated(void *user, void *cookie, const struct error *wh
     (void)user;
     if (why->code == RDMAD_E_FAULT)
         origin_memory_vanished(s);
-    AUDIT(VIOLATED, cause ? cause : "session", audit_user(s->uid, s->pid),
-          audit_object("session", s->id), ("%s", why->text));
+    AUDIT(VIOLATED, cause ? cause : "session", session_who(s), audit_object("session", s->id),
+          ("%s", why->text));
     session_close(cookie, why);
 }
 
@@ -181,14 +183,6 @@ static int daemon_upgrade(struct state *st, const char *program, upgrade_checked
     return rc;
 }
 
-static int daemon_log_level(const char *name) {
-    static const char *const names[] = {"", "", "", "error", "warning", "notice", "info", "debug"};
-    for (int level = LOG_ERR; level <= LOG_DEBUG; level++)
-        if (!strcmp(name, names[level]))
-            return level;
-    return LOG_INFO;
-}
-
 static void set_limits(const struct config *c, struct quota_limits *out) {
     struct error err;
     limits_of(c, out);
@@ -197,7 +191,7 @@ static void set_limits(const struct config *c, struct quota_limits *out) {
 }
 
 static void apply_reloadable(struct daemon *d) {
-    log_set_level(daemon_log_level(d->config.log_level));
+    log_set_level(log_level_named(d->config.log_level));
     set_limits(&d->config, &d->state.quota.limits);
     plane_set_spin(d->state.plane, d->config.spin_min_us * NSEC_PER_USEC,
                    d->config.spin_max_us * NSEC_PER_USEC);
@@ -234,6 +228,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
     if (rc) {
         config_free(&loaded);
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
+        EVENT("settings", "wrong", audit_nobody(), audit_nothing(), ("%s", err->text));
     } else {
         handover_keep_port(&d->before, &loaded);
         settings_reload(&d->config, &loaded, later, arg);
@@ -424,6 +419,8 @@ static int start_sockets(struct daemon *d, struct error *err) {
         rc = tenants_new(&d->state, &d->tenants, err);
     if (!rc)
         rc = ctl_new(&d->state, d->passed.control, &d->ctl, err);
+    if (!rc)
+        rc = metrics_new(&d->state, &d->state.metrics, err);
     return rc;
 }
 
@@ -484,6 +481,7 @@ static void daemon_stop(struct daemon *d) {
     d->tenants = NULL;
     d->ctl = NULL;
     ctl_free(ctl);
+    metrics_free(st->metrics);
     upgrade_free(d->upgrade); /* then, because it answers, and nobody is to be answered any more */
     tenants_free(tenants);
     if (clients)
@@ -565,7 +563,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     d.state.started_ns = clock_now_ns();
     list_init(&d.state.sessions);
     slots_init(&d.state.channels, CHANNELS_TOTAL_MAX);
-    log_set_level(daemon_log_level(config->log_level));
+    log_set_level(log_level_named(config->log_level));
     manager_take_sockets(&d.passed);
     handover_take(&d.before);
     handover_keep_port(&d.before, &d.config);

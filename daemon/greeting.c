@@ -5,6 +5,7 @@
 #include "daemon/greeting.h"
 #include "common/uri.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/handover.h"
@@ -31,6 +32,9 @@ static void greet_fabrics(const struct state *st) {
 void greeting_log(const struct state *st) {
     const struct config *c = st->config;
     LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", c->runtime_dir));
+    EVENT("daemon", "started", audit_nobody(), audit_nothing(),
+          ("rdmad " RDMAD_VERSION " started, its life %llu, over %s: %s",
+           (unsigned long long)st->life.number, plane_fabric(st->plane, 0)->name, st->fabric_why));
     greet_fabrics(st);
     char at[RDMAD_HOST_MAX + 10];
     rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at));
@@ -64,6 +68,9 @@ void greeting_upgraded(struct state *st, const struct handover *before) {
     *u = (struct state_upgraded){.times = before->times,
                                  .pause_ns = clock_now_ns() - before->began_ns};
     snprintf(u->from, sizeof(u->from), "%s", before->from);
+    EVENT("daemon", "upgraded", audit_nobody(), audit_nothing(),
+          ("upgraded from rdmad %s: clients waited for %llu ms", u->from,
+           (unsigned long long)(u->pause_ns / NSEC_PER_MSEC)));
     LOG(NOTICE, ("upgraded from rdmad %s: clients waited for %llu ms", u->from,
                  (unsigned long long)(u->pause_ns / NSEC_PER_MSEC)));
 }

@@ -47,6 +47,7 @@ int cmd_session_pause(const struct command *self, int argc, char **argv);
 int cmd_session_resume(const struct command *self, int argc, char **argv);
 int cmd_drain(const struct command *self, int argc, char **argv);
 int cmd_upgrade(const struct command *self, int argc, char **argv);
+int cmd_log(const struct command *self, int argc, char **argv);
 int cmd_reload(const struct command *self, int argc, char **argv);
 int cmd_share(const struct command *self, int argc, char **argv);
 int cmd_fetch(const struct command *self, int argc, char **argv);
@@ -54,6 +55,8 @@ int cmd_bench_serve(const struct command *self, int argc, char **argv);
 int cmd_bench(const struct command *self, int argc, char **argv);
 int cmd_doctor(const struct command *self, int argc, char **argv);
 int cmd_top(const struct command *self, int argc, char **argv);
+int cmd_events(const struct command *self, int argc, char **argv);
+int cmd_why(const struct command *self, int argc, char **argv);
 int cmd_metrics(const struct command *self, int argc, char **argv);
 int cmd_config_check(const struct command *self, int argc, char **argv);
 int cmd_config_show(const struct command *self, int argc, char **argv);
@@ -110,6 +113,7 @@ int cli_print_json(json_t *doc);
 #define CELL_MAX 48
 const char *cli_human_bytes(char buf[CELL_MAX], double bytes);
 const char *cli_human_seconds(char buf[CELL_MAX], double seconds);
+const char *cli_human_us(char buf[CELL_MAX], double microseconds);
 /* Text from outside, with control bytes shown as '?'. */
 const char *cli_safe_text(char *buf, size_t size, const char *text);
 

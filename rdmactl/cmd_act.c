@@ -46,6 +46,18 @@ int cmd_peer_add(const struct command *self, int argc, char **argv) {
     return act("peer.add", params, done);
 }
 
+int cmd_log(const struct command *self, int argc, char **argv) {
+    const char *level = NULL;
+    struct positionals pos = {.names = "LEVEL", .min = 1, .max = 1, .values = &level};
+    int rc = args_parse(self, NULL, &pos, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    char done[96];
+    snprintf(done, sizeof(done), "%.20s and what is more important is logged until the next reload",
+             level);
+    return act("log.level", json_pack("{s:s}", "level", level), done);
+}
+
 int cmd_reload(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, NULL, NULL, argc, argv);
     if (rc != ARGS_RUN)

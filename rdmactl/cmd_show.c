@@ -4,10 +4,14 @@
  * are data.
  */
 #include "rdmactl/cli.h"
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_SECONDS };
+#define LOOK_AGAIN_MS 20
+
+enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_SECONDS, CELL_US };
 
 struct column {
     const char *key; /* of the row; "audit.ops" looks into an object */
@@ -32,6 +36,9 @@ static const struct noun nouns[] = {
       {"leases", "LEASES", CELL_NUMBER},
       {"attaches", "ATTACHES", CELL_NUMBER},
       {"ops", "OPS", CELL_NUMBER},
+      {"ops_failed", "FAILED", CELL_NUMBER},
+      {"lat_us.p50", "P50", CELL_US},
+      {"lat_us.p99", "P99", CELL_US},
       {"bytes_read", "READ", CELL_BYTES},
       {"bytes_written", "WRITTEN", CELL_BYTES},
       {"weight", "WEIGHT", CELL_NUMBER},
@@ -58,6 +65,7 @@ static const struct noun nouns[] = {
       {"scope", "SCOPE", CELL_TEXT},
       {"ttl_s", "LEFT", CELL_SECONDS},
       {"attached", "ATTACHED", CELL_NUMBER},
+      {"held_by", "BY", CELL_TEXT},
       {"protection", "HOLDS BY", CELL_TEXT},
       {"audit.bytes_read", "READ", CELL_BYTES},
       {"audit.bytes_written", "WRITTEN", CELL_BYTES},
@@ -79,12 +87,20 @@ static const struct noun nouns[] = {
      "links",
      {{"peer", "PEER", CELL_NUMBER},
       {"node", "NODE", CELL_TEXT},
+      {"address", "ADDRESS", CELL_TEXT},
       {"worker", "WORKER", CELL_NUMBER},
       {"fabric", "FABRIC", CELL_TEXT},
       {"encryption", "ENCRYPTION", CELL_TEXT},
       {"state", "STATE", CELL_TEXT},
       {"handles", "HANDLES", CELL_NUMBER},
       {"channels", "CHANNELS", CELL_NUMBER},
+      {"ops", "OPS", CELL_NUMBER},
+      {"ops_failed", "FAILED", CELL_NUMBER},
+      {"lat_us.p50", "P50", CELL_US},
+      {"lat_us.p99", "P99", CELL_US},
+      {"rtt_us", "RTT", CELL_US},
+      {"bytes_per_second", "RATE", CELL_BYTES},
+      {"retransmits", "RESENT", CELL_NUMBER},
       {"quiesce_s", "QUIESCE", CELL_SECONDS},
       {"rebuilds", "REBUILDS", CELL_NUMBER},
       {"last_error_ago_s", "AGO", CELL_SECONDS},
@@ -157,6 +173,8 @@ static void print_value(struct table *t, const struct column *c, const json_t *v
         table_cell(t, right, cli_human_bytes(buf, number));
     else if (c->kind == CELL_SECONDS)
         table_cell(t, right, cli_human_seconds(buf, number));
+    else if (c->kind == CELL_US)
+        table_cell(t, right, cli_human_us(buf, number));
     else {
         snprintf(buf, sizeof(buf), "%.0f", number);
         table_cell(t, right, buf);
@@ -179,30 +197,103 @@ static void print_table(const struct noun *n, const json_t *list) {
     table_print(t);
 }
 
+/* The daemon tells of a link's network what it saw when it was asked last, and looks again. */
+static bool is_old(const json_t *result) {
+    const json_t *list = json_object_get(result, "links");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *ago = json_object_get(json_array_get(list, i), "looked_ago_s");
+        if (!json_is_number(ago) || json_number_value(ago) > 1)
+            return true;
+    }
+    return false;
+}
+
+static json_t *ask_for_list(const char *object, bool all) {
+    char method[32];
+    snprintf(method, sizeof(method), "%s.show", object);
+    /* Only leases are remembered after their end: for the others all is what is alive. */
+    bool ask_all = all && !strcmp(object, "lease");
+    json_t *result =
+        daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL, PATIENCE_LOOK_MS);
+    if (result && is_old(result)) {
+        json_decref(result);
+        poll(NULL, 0, LOOK_AGAIN_MS);
+        result = daemon_call(method, NULL, PATIENCE_LOOK_MS);
+    }
+    return result;
+}
+
+/* "KEY=VALUE": whether that is so of the row. */
+static bool fits(const json_t *row, const char *where) {
+    const char *equals = strchr(where, '=');
+    char key[64], text[64];
+    snprintf(key, sizeof(key), "%.*s", (int)(equals - where), where);
+    const json_t *value = row_value(row, key);
+    if (json_is_string(value))
+        return !strcmp(json_string_value(value), equals + 1);
+    if (json_is_boolean(value))
+        return !strcmp(json_is_true(value) ? "yes" : "no", equals + 1);
+    snprintf(text, sizeof(text), "%.15g", json_number_value(value));
+    return json_is_number(value) && !strcmp(text, equals + 1);
+}
+
+static void filter(json_t *list, const char *where) {
+    for (size_t i = json_array_size(list); where && i-- > 0;)
+        if (!fits(json_array_get(list, i), where))
+            json_array_remove(list, i);
+}
+
+static int show_once(const char *object, bool all, const char *where, bool clear) {
+    json_t *result = ask_for_list(object, all);
+    if (!result)
+        return EXIT_FAILED;
+    const struct noun *n = find_noun(object);
+    json_t *list = json_object_get(result, n->list);
+    filter(list, where);
+    if (cli.json)
+        return cli_print_json(result);
+    if (clear)
+        fputs("\033[H\033[J", stdout);
+    print_table(n, list);
+    if (json_is_true(json_object_get(result, "truncated")))
+        printf("(the list is cut here, there are more)\n");
+    fflush(stdout);
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int show_watch(const char *object, bool all, const char *where, uint64_t interval_ms) {
+    int signals = signals_catch();
+    int rc = EXIT_GOOD;
+    for (;;) {
+        struct pollfd wake = {.fd = signals, .events = POLLIN};
+        rc = show_once(object, all, where, isatty(STDOUT_FILENO));
+        if (rc != EXIT_GOOD || (poll(&wake, 1, (int)interval_ms) && signals_take(signals)))
+            break;
+    }
+    close(signals);
+    return rc;
+}
+
 int cmd_show(const struct command *self, int argc, char **argv) {
     bool all = false;
+    const char *where = NULL;
+    uint64_t interval_ms = 0;
     const struct opt opts[] = {
         {"all", 'a', OPT_FLAG, &all, 0, 0, NULL, "what ended, too, as far as it is remembered"},
+        {"where", 'w', OPT_TEXT, &where, 0, 0, "KEY=VALUE",
+         "only rows of which that is so; keys as of -j"},
+        {"watch", 'W', OPT_TIME, &interval_ms, 100, 3600000, "TIME",
+         "again and again, until interrupted"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    char method[32];
-    snprintf(method, sizeof(method), "%s.show", self->object);
-    /* Only leases are remembered after their end: for the others all is what is alive. */
-    bool ask_all = all && !strcmp(self->object, "lease");
-    json_t *result =
-        daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL, PATIENCE_LOOK_MS);
-    if (!result)
-        return EXIT_FAILED;
-    if (cli.json)
-        return cli_print_json(result);
-    const struct noun *n = find_noun(self->object);
-    const json_t *list = json_object_get(result, n->list);
-    print_table(n, list);
-    if (json_is_true(json_object_get(result, "truncated")))
-        printf("(the list is cut here, there are more)\n");
-    json_decref(result);
-    return EXIT_GOOD;
+    if (where && (where[0] == '=' || !strchr(where, '=')))
+        return cli_usage_error("\"%s\" is not KEY=VALUE; -j shows the keys", where);
+    if (interval_ms && cli.json)
+        return cli_usage_error("-j is one JSON document, so there is nothing to watch");
+    return interval_ms ? show_watch(self->object, all, where, interval_ms)
+                       : show_once(self->object, all, where, false);
 }

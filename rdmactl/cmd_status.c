@@ -110,6 +110,51 @@ static void print_traffic(const json_t *traffic) {
            cli_human_bytes(out, cli_number(traffic, "bytes_written")));
 }
 
+static void print_failures(const json_t *failures) {
+    const char *code;
+    json_t *count;
+    if (!json_object_size(failures))
+        return;
+    printf("failures  ");
+    json_object_foreach((json_t *)failures, code, count)
+        printf(" %s %.0f", code, json_number_value(count));
+    putchar('\n');
+}
+
+/* By kind and route, or of all that the caller sees. */
+static void print_latency(const json_t *s) {
+    static const char *const head[] = {"LATENCY", "ROUTE", "DONE", "P50", "P99", "P99.9"};
+    static const char *const keys[] = {"p50", "p99", "p999"};
+    json_t *list = json_object_get(s, "latency");
+    if (!json_array_size(list))
+        return;
+    struct table *t = table_new(6);
+    char buf[CELL_MAX];
+    size_t at;
+    json_t *row;
+    for (int i = 0; i < 6; i++)
+        table_cell(t, i > 1, head[i]);
+    json_array_foreach(list, at, row) {
+        const json_t *spans = json_object_get(row, "lat_us");
+        table_cell(t, false, status_words(row, "op"));
+        table_cell(t, false, status_words(row, "route"));
+        snprintf(buf, sizeof(buf), "%.0f", cli_number(spans, "count"));
+        table_cell(t, true, buf);
+        for (int i = 0; i < 3; i++)
+            table_cell(t, true, cli_human_us(buf, cli_number(spans, keys[i])));
+    }
+    putchar('\n');
+    table_print(t);
+}
+
+static void print_spans(const json_t *spans) {
+    char p50[CELL_MAX], p99[CELL_MAX];
+    if (json_is_object(spans))
+        printf("latency    p50 %s, p99 %s, of %.0f ops that were done\n",
+               cli_human_us(p50, cli_number(spans, "p50")),
+               cli_human_us(p99, cli_number(spans, "p99")), cli_number(spans, "count"));
+}
+
 int cmd_status(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, NULL, NULL, argc, argv);
     if (rc != ARGS_RUN)
@@ -122,15 +167,24 @@ int cmd_status(const struct command *self, int argc, char **argv) {
     print_head(s);
     print_objects(s);
     print_traffic(json_object_get(s, "traffic"));
+    print_spans(json_object_get(s, "lat_us"));
+    print_failures(json_object_get(s, "failures"));
+    print_latency(s);
     json_decref(s);
     return EXIT_GOOD;
 }
 
 int cmd_metrics(const struct command *self, int argc, char **argv) {
-    int rc = args_parse(self, NULL, NULL, argc, argv);
+    const char *format = NULL;
+    const struct opt opts[] = {
+        {"format", 'f', OPT_TEXT, &format, 0, 0, "FORMAT", "openmetrics (so it is) or prometheus"},
+        {0},
+    };
+    int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *result = daemon_call("metrics", NULL, PATIENCE_LOOK_MS);
+    json_t *result = daemon_call("metrics", format ? json_pack("{s:s}", "format", format) : NULL,
+                                 PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

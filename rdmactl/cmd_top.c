@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define OP_COST 2048.0 /* as in daemon/op/engine/user.h */
@@ -30,8 +31,23 @@ static const json_t *row_of(const json_t *list, json_int_t id) {
     return NULL;
 }
 
+/* What is first: the most of it. */
+enum sort_key { SORT_BYTES, SORT_OPS, SORT_P99, SORT_MEMORY };
+static enum sort_key sort_key;
+
+static double latency(const json_t *row, const char *share) {
+    return cli_number(json_object_get(row, "lat_us"), share);
+}
+
 static int busiest_first(const void *a, const void *b) {
     const struct rate *x = a, *y = b;
+    double kx = x->ops, ky = y->ops;
+    if (sort_key == SORT_P99)
+        kx = latency(x->row, "p99"), ky = latency(y->row, "p99");
+    if (sort_key == SORT_MEMORY)
+        kx = cli_number(x->row, "bytes"), ky = cli_number(y->row, "bytes");
+    if (sort_key != SORT_BYTES && kx != ky)
+        return kx < ky ? 1 : -1;
     double bx = x->bytes_read + x->bytes_written, by = y->bytes_read + y->bytes_written;
     if (bx != by)
         return bx < by ? 1 : -1;
@@ -80,14 +96,88 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
     return out;
 }
 
-static void top_print(const struct rate *rate, size_t count, bool batch) {
-    static const char *const head[] = {"ID",     "NAME",   "UID",       "PID",
-                                       "MEMORY", "OPS/S",  "READ/S",    "WRITTEN/S",
-                                       "SHARE",  "WEIGHT", "THROTTLED", "STATE"};
-    struct table *t = table_new(12);
+#define COLUMNS 14
+
+/* Since the session began. */
+static void print_latency(struct table *t, const json_t *row) {
     char buf[CELL_MAX];
-    for (int i = 0; i < 12; i++)
-        table_cell(t, i != 1 && i != 11, head[i]);
+    bool some = latency(row, "count") > 0;
+    table_cell(t, true, some ? cli_human_us(buf, latency(row, "p50")) : "-");
+    table_cell(t, true, some ? cli_human_us(buf, latency(row, "p99")) : "-");
+}
+
+/* A user's sessions together. */
+struct user_sum {
+    double uid, sessions, memory, ops, bytes_read, bytes_written, share, throttled;
+};
+
+/* The caller's to free. */
+static struct user_sum *sum_users(const struct rate *rate, size_t count, size_t *users) {
+    struct user_sum *sum = calloc(count + 1, sizeof(*sum));
+    *users = 0;
+    for (size_t i = 0; sum && i < count; i++) {
+        double uid = cli_number(rate[i].row, "uid");
+        size_t u = 0;
+        while (u < *users && sum[u].uid != uid)
+            u++;
+        if (u == *users)
+            sum[(*users)++] = (struct user_sum){
+                .uid = uid, .share = rate[i].share, .throttled = rate[i].throttled};
+        sum[u].sessions++;
+        sum[u].memory += cli_number(rate[i].row, "bytes");
+        sum[u].ops += rate[i].ops;
+        sum[u].bytes_read += rate[i].bytes_read;
+        sum[u].bytes_written += rate[i].bytes_written;
+    }
+    return sum;
+}
+
+static void print_count(struct table *t, double number) {
+    char buf[CELL_MAX];
+    snprintf(buf, sizeof(buf), "%.0f", number);
+    table_cell(t, true, buf);
+}
+
+static void print_share(struct table *t, double share) {
+    char buf[CELL_MAX];
+    snprintf(buf, sizeof(buf), "%.0f%%", 100 * share);
+    table_cell(t, true, buf);
+}
+
+static void users_print(const struct rate *rate, size_t count, bool batch) {
+    static const char *const head[] = {"UID",    "SESSIONS",  "MEMORY", "OPS/S",
+                                       "READ/S", "WRITTEN/S", "SHARE",  "THROTTLED"};
+    size_t users;
+    struct user_sum *sum = sum_users(rate, count, &users);
+    struct table *t = table_new(8);
+    char buf[CELL_MAX];
+    for (int i = 0; i < 8; i++)
+        table_cell(t, true, head[i]);
+    for (size_t i = 0; i < users; i++) {
+        print_count(t, sum[i].uid);
+        print_count(t, sum[i].sessions);
+        table_cell(t, true, cli_human_bytes(buf, sum[i].memory));
+        print_count(t, sum[i].ops);
+        table_cell(t, true, cli_human_bytes(buf, sum[i].bytes_read));
+        table_cell(t, true, cli_human_bytes(buf, sum[i].bytes_written));
+        print_share(t, sum[i].share);
+        print_share(t, sum[i].throttled);
+    }
+    free(sum);
+    if (!batch)
+        fputs("\033[H\033[J", stdout);
+    table_print(t);
+    fflush(stdout);
+}
+
+static void top_print(const struct rate *rate, size_t count, bool batch) {
+    static const char *const head[] = {"ID",    "NAME",   "UID",       "PID",  "MEMORY",
+                                       "OPS/S", "READ/S", "WRITTEN/S", "P50",  "P99",
+                                       "SHARE", "WEIGHT", "THROTTLED", "STATE"};
+    struct table *t = table_new(COLUMNS);
+    char buf[CELL_MAX];
+    for (int i = 0; i < COLUMNS; i++)
+        table_cell(t, i != 1 && i != COLUMNS - 1, head[i]);
     for (size_t i = 0; i < count; i++) {
         const json_t *row = rate[i].row;
         const char *name = json_string_value(json_object_get(row, "name"));
@@ -103,6 +193,7 @@ static void top_print(const struct rate *rate, size_t count, bool batch) {
         table_cell(t, true, buf);
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_read));
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_written));
+        print_latency(t, row);
         snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].share);
         table_cell(t, true, buf);
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "weight"));
@@ -133,7 +224,7 @@ static json_t *rates_json(const struct rate *rate, size_t count) {
 }
 
 /* Looks count times (0: until interrupted), interval_ms apart. */
-static int top_watch(uint64_t count, uint64_t interval_ms, bool batch) {
+static int top_watch(uint64_t count, uint64_t interval_ms, bool batch, bool by_user) {
     int signals = signals_catch();
     json_t *before = daemon_call("session.show", NULL, PATIENCE_LOOK_MS);
     double then = cli_now_s();
@@ -151,7 +242,7 @@ static int top_watch(uint64_t count, uint64_t interval_ms, bool batch) {
         if (rate && cli.json)
             cli_print_json(rates_json(rate, rows));
         else if (rate)
-            top_print(rate, rows, batch);
+            (by_user ? users_print : top_print)(rate, rows, batch);
         free(rate);
         json_decref(before);
         before = after;
@@ -164,19 +255,37 @@ static int top_watch(uint64_t count, uint64_t interval_ms, bool batch) {
     return code;
 }
 
+static bool take_sort_key(const char *name) {
+    static const char *const keys[] = {
+        [SORT_BYTES] = "bytes", [SORT_OPS] = "ops", [SORT_P99] = "p99", [SORT_MEMORY] = "memory"};
+    for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (strcmp(keys[i], name) != 0)
+            continue;
+        sort_key = (enum sort_key)i;
+        return true;
+    }
+    return false;
+}
+
 int cmd_top(const struct command *self, int argc, char **argv) {
     bool batch = false;
+    bool by_user = false;
+    const char *sort = "bytes";
     uint64_t count = 0, interval_ms = 1000;
     const struct opt opts[] = {
         {"batch", 'b', OPT_FLAG, &batch, 0, 0, NULL, "plain text, for a pipe or a file"},
         {"count", 'n', OPT_COUNT, &count, 1, 1000000, "COUNT", "end after so many looks"},
         {"interval", 'i', OPT_TIME, &interval_ms, 100, 3600000, "TIME", "between looks (1s)"},
+        {"sort", 's', OPT_TEXT, &sort, 0, 0, "KEY", "bytes, ops, p99 or memory: the most first"},
+        {"users", 'u', OPT_FLAG, &by_user, 0, 0, NULL, "users, with all their sessions"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
+    if (!take_sort_key(sort))
+        return cli_usage_error("top sorts by bytes, ops, p99 or memory, not by \"%s\"", sort);
     if (cli.json && count > 1)
         return cli_usage_error("-j is one JSON document, so one look: use -n 1");
-    return top_watch(cli.json ? 1 : count, interval_ms, batch || !isatty(STDOUT_FILENO));
+    return top_watch(cli.json ? 1 : count, interval_ms, batch || !isatty(STDOUT_FILENO), by_user);
 }

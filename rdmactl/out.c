@@ -88,6 +88,16 @@ const char *cli_human_seconds(char buf[CELL_MAX], double s) {
     return buf;
 }
 
+const char *cli_human_us(char buf[CELL_MAX], double us) {
+    if (us < 1000)
+        snprintf(buf, CELL_MAX, us < 10 ? "%.2f us" : us < 100 ? "%.1f us" : "%.0f us", us);
+    else if (us < 1e6)
+        snprintf(buf, CELL_MAX, us < 1e4 ? "%.2f ms" : "%.0f ms", us / 1e3);
+    else
+        snprintf(buf, CELL_MAX, "%.1f s", us / 1e6);
+    return buf;
+}
+
 double cli_number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }

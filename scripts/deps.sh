@@ -16,7 +16,7 @@ fi
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy git
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 python3-cffi
     python3-numpy pyflakes3 mypy libatomic1 iproute2 openssl procps scdoc mandoc man-db shellcheck nftables
-    debhelper dpkg-dev lintian debootstrap abigail-tools python3-yaml)
+    debhelper dpkg-dev lintian debootstrap abigail-tools python3-yaml python3-prometheus-client)
 # shellcheck disable=SC2034
 VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static criu kmod cpio xz-utils iproute2 procps ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)
@@ -58,4 +58,20 @@ need_packages() {
     apt-get update -q >&2 </dev/null || note "apt-get update failed; trying with the lists that are there"
     apt-get install -q -y --no-install-recommends "${missing[@]}" >&2 </dev/null ||
         die "cannot install ${missing[*]}; apt-get says why above"
+}
+
+# need_program NAME PACKAGE PATH DIRECTORY: one program of a package that would bring much more, and a service: it
+# is taken out of the package into DIRECTORY, and nothing is installed. What needs it is skipped where it cannot be had.
+need_program() {
+    local name=$1 package=$2 path=$3 directory=$4 scratch
+    ! command -v "$name" >/dev/null && [ ! -x "$directory/$name" ] && command -v apt-get >/dev/null || return 0
+    note "taking $name out of package $package"
+    scratch=$(mktemp -d)
+    mkdir -p "$directory"
+    if (cd "$scratch" && apt-get download -q "$package" && dpkg-deb -x ./*.deb out) >&2 </dev/null; then
+        mv "$scratch/out/$path" "$directory/$name"
+    else
+        note "there is no $name: what asks it is skipped"
+    fi
+    rm -rf "$scratch"
 }

@@ -8,10 +8,12 @@
  * skipped, and tells how much.
  */
 #include "daemon/base/audit.h"
+#include "daemon/base/audit_count.h"
 #include "daemon/base/audit_file.h"
 #include "daemon/base/audit_limit.h"
 #include "daemon/base/audit_record.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/thread.h"
 #include <assert.h>
 #include <errno.h>
@@ -27,6 +29,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t work; /* on CLOCK_MONOTONIC once the thread was started */
     struct audit_limit limit;
+    struct audit_counts counts;
     struct audit_record queue[QUEUE];
     unsigned first, count;
     uint64_t lost; /* found the queue full */
@@ -178,6 +181,7 @@ void audit_write(enum audit_event event, const char *cause, struct audit_who who
     struct audit_record r;
     uint32_t skipped;
     pthread_mutex_lock(&audit.lock);
+    audit_count_add(&audit.counts, event, cause);
     bool counting = audit.limit.counting;
     bool pass = audit_limit_pass(&audit.limit, event, cause, &who, clock_now_ns(), &skipped);
     bool running = audit.running;
@@ -190,8 +194,16 @@ void audit_write(enum audit_event event, const char *cause, struct audit_who who
         pthread_cond_signal(&audit.work); /* a count has begun, which is to be told in time */
     }
     pthread_mutex_unlock(&audit.lock);
+    if (pass)
+        events_add(audit_event_name(event), cause, &who, object, text);
     if (pass && !running)
         write_record(&r);
+}
+
+void audit_count(struct audit_counts *out) {
+    pthread_mutex_lock(&audit.lock);
+    *out = audit.counts;
+    pthread_mutex_unlock(&audit.lock);
 }
 
 static void init_condition(void) {

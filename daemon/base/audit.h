@@ -34,6 +34,10 @@ void audit_write(enum audit_event event, const char *cause, struct audit_who who
 #define AUDIT(event, cause, who, object, message) \
     audit_write(AUDIT_##event, (cause), (who), (object), log_format message)
 
+/* How many there were so far, written or not. */
+struct audit_counts;
+void audit_count(struct audit_counts *out);
+
 /* Starts the thread. Until then, and after audit_stop(), events go to the log at once. file: where
  * lines of JSON are appended, made with mode 0600; "": nowhere. RDMAD_E_CONFIG: it cannot be. */
 int audit_start(const char *file, struct error *err);

@@ -5,6 +5,7 @@
 #ifndef RDMAD_BASE_AUDIT_EVENT_H
 #define RDMAD_BASE_AUDIT_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -27,6 +28,7 @@ enum audit_event {
 struct audit_who {
     enum { AUDIT_NOBODY, AUDIT_USER, AUDIT_PEER } kind; /* nobody: the daemon itself */
     uid_t uid;
+    bool tenant;         /* that of a tenant, who is another user here */
     pid_t pid;           /* 0: not known */
     const char *peer;    /* the name of its certificate; "": none was shown, or none was good */
     const char *address; /* HOST or HOST:PORT or [HOST]:PORT */

@@ -50,6 +50,14 @@ void log_init(int level, int stderr_only) {
     to_journal = !stderr_only && stderr_is_journal();
 }
 
+int log_level_named(const char *name) {
+    static const char *const names[] = {"", "", "", "error", "warning", "notice", "info", "debug"};
+    for (int level = LOG_ERR; level <= LOG_DEBUG; level++)
+        if (!strcmp(name, names[level]))
+            return level;
+    return LOG_INFO;
+}
+
 void log_set_level(int level) {
     __atomic_store_n(&log_level, level, __ATOMIC_RELAXED);
 }

@@ -37,6 +37,8 @@ struct log_limit { /* zero-initialised static of each limited place */
 /* stderr_only: ignore the journal even when stderr is connected to it. level: highest shown. */
 void log_init(int level, int stderr_only);
 void log_set_level(int level);
+/* "error" to "debug"; LOG_INFO for what is none of them. */
+int log_level_named(const char *name);
 int log_start(struct error *err); /* RDMAD_E_SYSTEM: no thread can be had */
 /* Writes what is queued, for a second at most. If that did not do, all that is said from now on is
  * dropped. */

@@ -195,3 +195,10 @@ void offload_close(struct offload *o, uint64_t owner, struct mailbox *reply_to, 
         .fd = fd};
     offload_post(o, &c->job);
 }
+
+unsigned offload_waiting(struct offload *o) {
+    pthread_mutex_lock(&o->lock);
+    unsigned waiting = o->nwaiting;
+    pthread_mutex_unlock(&o->lock);
+    return waiting;
+}

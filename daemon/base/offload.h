@@ -34,6 +34,8 @@ struct offload_job {
 /* 0, RDMAD_E_NOMEM or RDMAD_E_SYSTEM, with errno. */
 int offload_start(struct offload **out);
 void offload_stop(struct offload *o); /* finishes what is queued, joins the threads */
+/* How many owners wait for a thread just now. */
+unsigned offload_waiting(struct offload *o);
 void offload_post(struct offload *o, struct offload_job *job);
 /* Closes fd on such a thread: it may be the last reference to a client's memory, and freeing that
  * takes the longer the larger the client made it. */

@@ -9,6 +9,7 @@
 const char *setting_check_directory(const char *text);
 const char *setting_check_absolute(const char *text);
 const char *setting_check_listen(const char *text);
+const char *setting_check_metrics(const char *text);
 const char *setting_check_node_name(const char *text);
 const char *setting_check_log_level(const char *text);
 const char *setting_check_word(const char *text);

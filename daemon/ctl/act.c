@@ -3,6 +3,7 @@
  * act.c - the calls that change something. They answer when it is done, not when it has begun.
  */
 #include "daemon/base/audit.h"
+#include "daemon/config/checks.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/lease.h"
@@ -129,6 +130,20 @@ void ctl_reload(struct ctl_call *call, const json_t *params) {
     }
     json_decref(later);
     ctl_fail(call, &why);
+}
+
+/* Until the settings are read again. */
+void ctl_log_level(struct ctl_call *call, const json_t *params) {
+    const char *level = rpc_text(params, "level");
+    const char *wrong = setting_check_log_level(level);
+    struct error why;
+    if (wrong) {
+        error_set(&why, RDMAD_E_INVAL, "log level \"%.20s\" %s", level, wrong);
+        ctl_fail(call, &why);
+        return;
+    }
+    log_set_level(log_level_named(level));
+    ctl_reply(call, json_pack("{s:s}", "level", level));
 }
 
 static void upgrade_begun(void *arg, const struct error *result) {

@@ -163,8 +163,10 @@ static void audit_call(const struct ctl_conn *conn, const struct ctl_method *met
         object = audit_object("lease", rpc_uint(params, "id"));
     else if (!strncmp(method->name, "session.", 8))
         object = audit_object("session", rpc_uint(params, "id"));
+    const char *who = method->right == CTL_ACT ? rpc_text(params, "who") : NULL;
     AUDIT(ADMIN, method->name, audit_user(conn->caller.who.uid, conn->pid), object,
-          ("uid %u calls %s", (unsigned)conn->caller.who.uid, method->name));
+          ("uid %u calls %s%s%s%s%s", (unsigned)conn->caller.who.uid, method->name, who ? " " : "",
+           who ? who : "", who ? " " : "", who ? rpc_text(params, "set") : ""));
 }
 
 static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {

@@ -12,7 +12,7 @@
 
 static const struct ctl_method methods[] = {
     {"status", ctl_status, NO_PARAMS, CTL_SHOW},
-    {"metrics", ctl_metrics, NO_PARAMS, CTL_SHOW_ALL},
+    {"metrics", ctl_metrics, PARAMS({"format", RPC_TEXT, false, 60}), CTL_SHOW_ALL},
     {"config.show", ctl_config_show, NO_PARAMS, CTL_SHOW_ALL},
     {"device.show", ctl_device_show, PARAMS({"verbose", RPC_BOOL, false, 0}), CTL_SHOW},
     {"session.show", ctl_session_show, NO_PARAMS, CTL_SHOW},
@@ -39,6 +39,12 @@ static const struct ctl_method methods[] = {
     {"upgrade", ctl_upgrade, PARAMS({"program", RPC_TEXT, false, 4000}), CTL_ACT},
     {"drain", ctl_drain, PARAMS({"off", RPC_BOOL, false, 0}), CTL_ACT},
     {"drain.show", ctl_drain_show, NO_PARAMS, CTL_SHOW_ALL},
+    {"log.level", ctl_log_level, PARAMS({"level", RPC_TEXT, true, 20}), CTL_ACT},
+    {"events", ctl_events,
+     PARAMS({"since_s", RPC_UINT, false, UINT32_MAX}, {"after", RPC_UINT, false, INT64_MAX}),
+     CTL_SHOW},
+    {"why", ctl_why, PARAMS({"object", RPC_TEXT, true, 20}, {"id", RPC_UINT, true, INT64_MAX}),
+     CTL_SHOW},
     {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), CTL_ACT},
 };
 

@@ -8,12 +8,14 @@
 #include "common/errors.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/ctl/rows.h"
+#include "daemon/ctl/tally_json.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/lease.h"
 #include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
+#include <stdio.h>
 
 /* "keep-alive,renewable", what it was made of, for whom; "" when there is nothing to say. */
 static void lease_made(const struct lease_view *v, json_t *row) {
@@ -57,6 +59,14 @@ static void add_origin(const struct session *s, json_t *row) {
     json_object_set_new(row, "resumed", json_boolean(s->origin.resumed));
 }
 
+static void add_tally(const struct session *s, json_t *row) {
+    struct plane_tally tally = {0};
+    if (s->plane && !s->closing)
+        plane_session_tally(s->plane, &tally);
+    json_object_set_new(row, "lat_us", tally_spans(&tally.latency));
+    json_object_set_new(row, "failures", tally_failures(tally.failed));
+}
+
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
     struct plane_session_stats stats = {0};
     if (s->plane && !s->closing)
@@ -89,6 +99,7 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         add_share(s, row);
         add_pause(s, row, rows.now_ns);
         add_origin(s, row);
+        add_tally(s, row);
         json_array_append_new(rows.list, row);
     }
     rows_reply(call, &rows, "sessions");
@@ -137,6 +148,36 @@ static const char *protection(const struct plane *p) {
     return fabric->protection ? fabric->protection(plane_fabric_host(p, 0)) : "software";
 }
 
+#define HOLDERS_MAX 64u /* of a lease; the number of all is "attached" */
+
+/* Who is attached, and a sum of them in words. */
+static void add_holders(const struct lease *l, json_t *row, uint64_t now_ns) {
+    json_t *list = json_array();
+    char words[64] = "";
+    size_t used = 0;
+    for (struct list *node = l ? l->attachments.next : NULL;
+         node && node != &l->attachments && json_array_size(list) < HOLDERS_MAX;
+         node = node->next) {
+        const struct attachment *a = list_entry(node, struct attachment, node);
+        struct lease_holder h;
+        if (!a->ops->who)
+            continue;
+        a->ops->who(a, &h);
+        json_array_append_new(
+            list,
+            json_pack("{s:o, s:o, s:o, s:o, s:f}", "session",
+                      h.session ? json_integer((json_int_t)h.session) : json_null(), "peer",
+                      h.peer ? json_integer((json_int_t)h.peer) : json_null(), "uid",
+                      h.uid_known ? json_integer((json_int_t)h.uid) : json_null(), "name",
+                      rows_text(h.name), "since_s", rows_seconds(clock_left(a->since_ns, now_ns))));
+        if (used < sizeof(words))
+            used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s%s", used ? "," : "",
+                                     h.session ? "" : "@", h.name);
+    }
+    json_object_set_new(row, "holders", list);
+    json_object_set_new(row, "held_by", rows_text(words));
+}
+
 static void each_lease(void *arg, const struct lease_view *v) {
     struct rows *rows = arg;
     if ((rows->own && (v->owner_uid != rows->uid || v->owner_tenant)) || rows_full(rows))
@@ -150,6 +191,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
         rows_seconds(v->ttl_ns), "attached", (json_int_t)v->attached, "attached_total",
         (json_int_t)v->attached_total, "audit", audit_row(v, rows->now_ns));
     lease_made(v, row);
+    add_holders(v->lease, row, rows->now_ns);
     json_object_set_new(row, "lessees_daemons_say", said_row(&v->said));
     json_object_set_new(row, "protection", json_string(rows->protection));
     if (v->reason) {
@@ -195,6 +237,28 @@ void ctl_peer_show(struct ctl_call *call, const json_t *params) {
     rows_reply(call, &rows, "peers");
 }
 
+/* What the worker saw last of its network is told, and it is asked to look again. */
+static void add_lane(const struct link_view *v, json_t *row, uint64_t now_ns) {
+    struct plane_lane_stats stats = {0};
+    if (v->lane)
+        plane_lane_stats(v->lane, &stats);
+    json_object_set_new(row, "ops", json_integer((json_int_t)stats.ops));
+    json_object_set_new(row, "ops_failed", json_integer((json_int_t)stats.ops_failed));
+    json_object_set_new(row, "bytes_read", json_integer((json_int_t)stats.bytes_read));
+    json_object_set_new(row, "bytes_written", json_integer((json_int_t)stats.bytes_written));
+    json_object_set_new(row, "lat_us", tally_spans(&stats.latency));
+    const bool known = stats.looked_ns;
+    json_object_set_new(row, "rtt_us", known ? json_real((double)stats.rtt_ns / 1e3) : json_null());
+    json_object_set_new(row, "bytes_per_second",
+                        known ? json_integer((json_int_t)stats.bytes_per_second) : json_null());
+    json_object_set_new(row, "retransmits", json_integer((json_int_t)stats.retransmits));
+    json_object_set_new(row, "looked_ago_s",
+                        known ? json_real(rows_seconds(clock_left(stats.looked_ns, now_ns)))
+                              : json_null());
+    if (v->lane)
+        plane_lane_look(v->lane); /* for whoever asks again */
+}
+
 static void each_link(void *arg, const struct link_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
@@ -206,10 +270,12 @@ static void each_link(void *arg, const struct link_view *v) {
         (json_int_t)v->channels, "quiesce_s", rows_seconds(v->quiesce_ns), "rebuilds",
         (json_int_t)v->rebuilds, "last_error", rows_text(v->last_error));
     json_object_set_new(row, "node", rows_text(v->node));
+    json_object_set_new(row, "address", rows_text(v->address));
     json_object_set_new(row, "last_error_ago_s",
                         v->last_error[0]
                             ? json_real(rows_seconds(clock_left(v->last_error_ns, rows->now_ns)))
                             : json_null());
+    add_lane(v, row, rows->now_ns);
     json_array_append_new(rows->list, row);
 }
 

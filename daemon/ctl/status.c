@@ -4,6 +4,8 @@
  * answers can be compared as a whole: a difference at rest is a leak.
  */
 #include "daemon/ctl/handlers.h"
+#include "daemon/ctl/metrics_door.h"
+#include "daemon/ctl/tally_json.h"
 #include "daemon/ctl/totals.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/peer/peer.h"
@@ -60,17 +62,9 @@ static json_t *status_objects(const struct ctl_totals *t) {
 /* used, max: everybody's, or the caller's own. */
 static json_t *status_limits(const struct state *st, const struct ctl_totals *t,
                              const uint64_t *used, const struct quota_limits *max) {
-    static const char *const names[QUOTA_COUNT] = {
-        [QUOTA_SESSIONS] = "sessions",   [QUOTA_BYTES] = "pool_bytes",
-        [QUOTA_POOLS] = "pools",         [QUOTA_REGISTERED] = "registered_bytes",
-        [QUOTA_RINGS] = "rings",         [QUOTA_LEASES] = "leases",
-        [QUOTA_ATTACHES] = "attaches",   [QUOTA_SERVICES] = "services",
-        [QUOTA_CHANNELS] = "channels",   [QUOTA_MAPPINGS] = "mappings",
-        [QUOTA_QUESTIONS] = "questions",
-    };
     json_t *o = json_object();
     for (unsigned r = 0; r < QUOTA_COUNT; r++)
-        json_object_set_new(o, names[r],
+        json_object_set_new(o, quota_name((enum quota_resource)r),
                             json_pack("{s:o, s:o, s:o, s:o}", "used", status_number(used[r]), "max",
                                       status_number(st->quota.limits.total[r]), "max_uid",
                                       status_number(max->uid[r]), "max_session",
@@ -100,6 +94,17 @@ static json_t *status_traffic(const struct plane_counters *c, const struct chann
     json_object_set_new(o, "wakeups_sent", status_number(c->wakeups_sent));
     json_object_set_new(o, "sleeps", status_number(c->sleeps));
     return o;
+}
+
+/* How ops ended: everybody's by kind and route, too, or the caller's own. */
+static void add_tally(const struct ctl_call *call, json_t *answer) {
+    const struct state *st = ctl_state(call);
+    const bool all = ctl_sees_all(call);
+    struct plane_tally tally;
+    (all ? ctl_tally : ctl_tally_own)(call, &tally);
+    json_object_set_new(answer, "lat_us", tally_spans(&tally.latency));
+    json_object_set_new(answer, "failures", tally_failures(tally.failed));
+    json_object_set_new(answer, "latency", all ? tally_kinds(st->plane) : json_array());
 }
 
 static json_t *status_porter(const struct porter *p) {
@@ -159,23 +164,25 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
                                (int)st->listen_port, "reachable", peers_are_reachable(st->peers));
     json_t *process = json_pack("{s:i, s:I, s:o}", "pid", (int)getpid(), "uid",
                                 (json_int_t)geteuid(), "rss_bytes", status_number(t.rss_bytes));
-    ctl_reply(
-        call,
-        json_pack(
-            "{s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-            "s:I, s:o}",
-            "shown", all ? "all" : "own", "version", RDMAD_VERSION, "node", st->node_name, "state",
-            st->stopping   ? "stopping"
-            : st->draining ? "drained"
-                           : "running",
-            "uptime_s", t.uptime_s, "fabric", status_fabric(st), "listen", listen, "workers",
-            (json_int_t)st->config->workers, "congestion_control",
-            st->config->tcp_congestion_control, "tcp_encrypt", st->config->tcp_encrypt, "objects",
-            status_objects(&t), "limits", status_limits(st, &t, used, max), "traffic",
-            status_traffic(&counters, &t.messages), "process", process, "porter",
-            status_porter(st->porter), "clients", status_clients(st), "identity",
-            status_identity(st), "life", (json_int_t)st->life.number, "upgraded",
-            status_upgraded(st)));
+    json_t *answer = json_pack(
+        "{s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:I, s:o}",
+        "shown", all ? "all" : "own", "version", RDMAD_VERSION, "node", st->node_name, "state",
+        st->stopping   ? "stopping"
+        : st->draining ? "drained"
+                       : "running",
+        "uptime_s", t.uptime_s, "fabric", status_fabric(st), "listen", listen, "workers",
+        (json_int_t)st->config->workers, "congestion_control", st->config->tcp_congestion_control,
+        "tcp_encrypt", st->config->tcp_encrypt, "objects", status_objects(&t), "limits",
+        status_limits(st, &t, used, max), "traffic", status_traffic(&counters, &t.messages),
+        "process", process, "porter", status_porter(st->porter), "clients", status_clients(st),
+        "identity", status_identity(st), "life", (json_int_t)st->life.number, "upgraded",
+        status_upgraded(st));
+    if (answer) {
+        add_tally(call, answer);
+        json_object_set_new(answer, "metrics_at", json_string(metrics_where(st->metrics)));
+    }
+    ctl_reply(call, answer);
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {

@@ -52,8 +52,7 @@ static void objects_of(const uint64_t *used, struct ctl_totals *out) {
     out->objects.channels = used[QUOTA_CHANNELS];
 }
 
-void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane) {
-    struct state *st = ctl_state(call);
+void ctl_totals_of(struct state *st, struct ctl_totals *out, struct plane_counters *plane) {
     const uint64_t *used = st->quota.total.used;
     plane_count(st->plane, plane);
     *out = (struct ctl_totals){0};
@@ -65,9 +64,13 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
     out->objects.lanes_in_encrypted = plane->lanes_in_encrypted;
     out->objects.ops_inflight = plane->ops_inflight;
     out->open_fds = count_fds();
-    out->objects.fds = out->open_fds - ctl_conns(call);
     out->rss_bytes = resident_bytes();
     out->uptime_s = (double)(clock_now_ns() - st->started_ns) / 1e9;
+}
+
+void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane) {
+    ctl_totals_of(ctl_state(call), out, plane);
+    out->objects.fds = out->open_fds - ctl_conns(call);
 }
 
 static void count_session(const struct session *s, struct plane_counters *out) {
@@ -95,4 +98,31 @@ void ctl_totals_own(const struct ctl_call *call, struct ctl_totals *out,
             count_session(s, plane);
     }
     out->objects.ops_inflight = plane->ops_inflight;
+}
+
+void ctl_tally(const struct ctl_call *call, struct plane_tally *out) {
+    const struct plane *plane = ctl_state(call)->plane;
+    *out = (struct plane_tally){0};
+    for (unsigned op = 0; op < RDMAD_OP_COUNT; op++) {
+        for (enum plane_route route = 0; route < PLANE_ROUTES; route++) {
+            struct histogram h;
+            plane_latency(plane, (uint8_t)op, route, &h);
+            histogram_sum(&out->latency, &h);
+        }
+    }
+    plane_failures(plane, out->failed);
+}
+
+void ctl_tally_own(const struct ctl_call *call, struct plane_tally *out) {
+    *out = (struct plane_tally){0};
+    list_for_each (node, &ctl_state(call)->sessions) {
+        const struct session *s = list_entry(node, struct session, node);
+        struct plane_tally one;
+        if (!ctl_sees(call, s) || !s->plane || s->closing)
+            continue;
+        plane_session_tally(s->plane, &one);
+        histogram_sum(&out->latency, &one.latency);
+        for (unsigned code = 0; code < PLANE_CODES; code++)
+            out->failed[code] += one.failed[code];
+    }
 }

@@ -25,9 +25,16 @@ struct plane_counters;
 /* To be called before the handler returns. Connections to control.sock count in open_fds, but not
  * in objects.fds. */
 void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane);
+/* The same without a call: objects.fds is 0. */
+void ctl_totals_of(struct state *st, struct ctl_totals *out, struct plane_counters *plane);
 
 /* The same, of what is the caller's own; nothing in it tells of others. */
 void ctl_totals_own(const struct ctl_call *call, struct ctl_totals *out,
                     struct plane_counters *plane);
+
+/* How ops of all sessions ended, or of the caller's own that are there. */
+struct plane_tally;
+void ctl_tally(const struct ctl_call *call, struct plane_tally *out);
+void ctl_tally_own(const struct ctl_call *call, struct plane_tally *out);
 
 #endif

@@ -170,6 +170,12 @@ struct fabric_window;
 
 #define FABRIC_PENDING 1
 
+struct fabric_health {
+    uint64_t rtt_ns;
+    uint64_t bytes_per_second; /* that it delivered lately */
+    uint64_t retransmits;      /* since it is up */
+};
+
 struct fabric_ops {
     const char *name;
     /* Bytes of registered memory for messages: that a link of ours holds, and that one of a peer's
@@ -255,6 +261,10 @@ struct fabric_ops {
     /* Accepted connections of peers, now, and those of them that are encrypted; may be NULL. */
     unsigned (*accepted)(const struct fabric *f);
     unsigned (*encrypted)(const struct fabric *f);
+
+    /* How the link's network does, as far as that is known: false, it is not. It costs a system
+     * call. NULL: never. */
+    bool (*health)(struct fabric_link *link, struct fabric_health *out);
 
     /* How the device in use holds a peer that lies to its windows: by "windows" or "registrations";
      * "" while there is no device. Any thread. NULL: by software, always. */

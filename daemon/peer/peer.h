@@ -134,10 +134,12 @@ struct link_view {
     const char *encryption;     /* "none", "openssl"; "": it is not up */
     uint64_t session;           /* whose alone it is; 0: everybody's */
     uint64_t handles, channels;
-    uint64_t quiesce_ns;    /* bound within which an op's memory is let go */
-    uint64_t rebuilds;      /* how often it was made anew */
-    const char *last_error; /* why it last broke or could not be opened; "" */
-    uint64_t last_error_ns; /* when that was */
+    uint64_t quiesce_ns;     /* bound within which an op's memory is let go */
+    uint64_t rebuilds;       /* how often it was made anew */
+    const char *last_error;  /* why it last broke or could not be opened; "" */
+    uint64_t last_error_ns;  /* when that was */
+    const char *address;     /* IP:PORT of the peer's control connection */
+    struct plane_lane *lane; /* NULL: it is let go of, and its last word is told */
 };
 void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
 void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);

@@ -6,6 +6,7 @@
  */
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/base/resolve.h"
 #include "daemon/peer/channel/chan_peer.h"
@@ -166,8 +167,20 @@ static void audit_loss(const struct peer *p, enum peer_stage was, const struct e
         AUDIT(VIOLATED, cause, peer_who(p), audit_object("peer", p->id), ("%s", why->text));
 }
 
+/* An end of what was, or a try that came to nothing; the audit has told of others. */
+static void remember_loss(const struct peer *p, enum peer_stage was, const struct error *why) {
+    const bool up = was == PEER_UP;
+    if (up || p->outgoing)
+        EVENT("peer", up ? "lost" : "unreachable", peer_who(p), audit_object("peer", p->id),
+              (up ? "peer %s at %s is gone: %s" : "no peer %s at %s: %s", p->name, p->address,
+               why->text));
+}
+
 static void peer_up(struct peer *p) {
-    if (!p->outgoing)
+    if (p->outgoing)
+        EVENT("peer", "up", peer_who(p), audit_object("peer", p->id),
+              ("peer %s at %s is up, dialled, over %s", p->name, p->address, peer_fabric(p)->name));
+    else
         AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id),
               ("peer %s at %s is up", p->name, p->address));
     peer_apply_policy(p);
@@ -204,6 +217,7 @@ static void peer_lose(struct peer *p) {
     peer_enter(p, PEER_LOST);
     if (!p->audited)
         audit_loss(p, was, &why);
+    remember_loss(p, was, &why);
     liveness_stop(p);
     dial_stop(p);
     turn_forget(p);

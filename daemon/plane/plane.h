@@ -21,6 +21,7 @@
 #define RDMAD_PLANE_PLANE_H
 
 #include "daemon/base/error.h"
+#include "daemon/base/histogram.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/fabric/fabric.h"
 #include <stdbool.h>
@@ -103,6 +104,21 @@ struct plane_counters { /* sums over workers; relaxed snapshots */
 };
 void plane_count(const struct plane *p, struct plane_counters *out);
 
+enum plane_route { PLANE_LOCAL, PLANE_LINK, PLANE_ROUTES };
+#define PLANE_CODES 64u /* more than there are statuses, which count as -status */
+
+/* How ops ended: how long those took that were done, from the turn in which a worker took them to
+ * the one in which it published their completion, and how often they failed, by status. Of RECVs
+ * and NOTIFIEDs, which wait for somebody else, there are only failures. */
+struct plane_tally {
+    struct histogram latency;
+    uint64_t failed[PLANE_CODES];
+};
+/* Of all sessions there ever were, by kind and route. A SEND's route is its channel's. */
+void plane_latency(const struct plane *p, uint8_t opcode, enum plane_route route,
+                   struct histogram *out);
+void plane_failures(const struct plane *p, uint64_t out[PLANE_CODES]);
+
 /* ---- shares ------------------------------------------------------------------------------ */
 
 #define PLANE_WEIGHT_DEFAULT 100u
@@ -165,6 +181,18 @@ static inline struct plane_session_stats plane_session_stats_now(const struct pl
         .ops_failed = __atomic_load_n(&live->ops_failed, __ATOMIC_RELAXED),
         .ops_inflight = __atomic_load_n(&live->ops_inflight, __ATOMIC_RELAXED)};
 }
+/* Its tally; the same copy. */
+void plane_session_tally(const struct plane_session *s, struct plane_tally *out);
+/* Its last ops that failed and were not canceled, the oldest first. Returns how many. */
+#define PLANE_FAILURES 8u
+struct plane_failure {
+    uint64_t at_ns, user_data, length, bytes; /* bytes: that were placed all the same */
+    uint64_t lease;                           /* the owner's number of it; 0: there is none */
+    int status;
+    uint8_t opcode, outcome, route;
+};
+unsigned plane_session_failures(const struct plane_session *s,
+                                struct plane_failure out[PLANE_FAILURES]);
 /* Nothing is taken from the session's rings any more, or, with pause false, it is again. done: so
  * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
  * of the session, or of anything of it, waits for no resume. */
@@ -328,6 +356,18 @@ uint64_t plane_lane_number(const struct plane_lane *lane);
 uint64_t plane_lane_datagram(const struct plane_lane *lane);
 /* What keeps others from reading what its link carries. As the number. */
 enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane);
+/* What sessions did by the lane's links, but for messages; from any thread. */
+struct plane_lane_stats { /* written by the worker, relaxed */
+    uint64_t ops, bytes_read, bytes_written, ops_failed;
+    /* As of the last plane_lane_look: */
+    uint64_t looked_ns; /* when that was; 0: never, or the fabric does not know */
+    uint64_t rtt_ns, bytes_per_second;
+    uint64_t retransmits; /* of all its links */
+    struct histogram latency;
+};
+void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *out);
+/* Has the worker look how the link's network does, in its next turn. */
+void plane_lane_look(struct plane_lane *lane);
 /* Nothing more is posted on its link until the next one is up; what is posted already goes on.
  * done: 0 when none of that is left, else RDMAD_E_BUSY; ask again. */
 void plane_lane_rest(struct plane_lane *lane, plane_done *done, void *arg);

@@ -40,7 +40,7 @@ static void pace(struct session *s) {
     a->calls_due_ns += NSEC_PER_SEC / rate;
     if (a->calls_due_ns <= now)
         return;
-    AUDIT(THROTTLED, "calls", audit_user(s->uid, s->pid), audit_object("session", s->id),
+    AUDIT(THROTTLED, "calls", session_who(s), audit_object("session", s->id),
           ("uid %u makes more than %" PRIu64
            " requests a second (limits.calls_per_second_per_uid): they wait",
            (unsigned)s->uid, rate));
@@ -170,7 +170,7 @@ static void accept_client(struct state *st, const struct serve_door *door, int f
         turn_away(c, &why);
         return;
     }
-    AUDIT(ADMITTED, "session", audit_user(s->uid, s->pid), audit_object("session", s->id),
+    AUDIT(ADMITTED, "session", session_who(s), audit_object("session", s->id),
           ("session %" PRIu64 " begins", s->id));
     conn_set_user(c, s);
     s->conn = c;

@@ -47,7 +47,7 @@ void attach_done(void *arg, const struct error *result) {
             .route = h->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
         };
         snprintf(rep.fabric, sizeof(rep.fabric), "%s", h->fabric);
-        AUDIT(ATTACHED, h->remote ? "link" : "local", audit_user(s->uid, s->pid),
+        AUDIT(ATTACHED, h->remote ? "link" : "local", session_who(s),
               audit_object("lease", h->lease_id),
               ("session %" PRIu64 " is lessee of lease %" PRIu64 ", by %s", s->id, h->lease_id,
                h->remote ? "link" : "this daemon"));

@@ -92,8 +92,7 @@ static void grant(const struct request *rq, const struct rdmad_lease_grant_req *
         serve_fail(rq, &err);
         return;
     }
-    AUDIT(GRANTED, "lease", audit_user(rq->session->uid, rq->session->pid),
-          audit_object("lease", l->id),
+    AUDIT(GRANTED, "lease", session_who(rq->session), audit_object("lease", l->id),
           ("session %" PRIu64 " %s lease %" PRIu64 " of %" PRIu64 " bytes, rights 0x%" PRIx32
            ", scope %u, name \"%s\"",
            rq->session->id, again ? "brings back" : "grants", l->id, l->terms.length,
@@ -159,8 +158,7 @@ void serve_lease_revoke(const struct request *rq, const void *body) {
     struct lease *l = own_lease(rq, req->lease, &ended);
     if (l) {
         struct request *later = later_new(rq);
-        AUDIT(REVOKED, "owner", audit_user(rq->session->uid, rq->session->pid),
-              audit_object("lease", l->id),
+        AUDIT(REVOKED, "owner", session_who(rq->session), audit_object("lease", l->id),
               ("lease %" PRIu64 " is revoked by its owner, %" PRIu64 " lessees are attached", l->id,
                (uint64_t)l->attached));
         if (later)

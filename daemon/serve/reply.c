@@ -20,8 +20,7 @@ void serve_fail(const struct request *rq, const struct error *why) {
     if (why->code == RDMAD_E_SHUTDOWN && s->state->stopping && origin_is_set(s))
         return; /* its client asks the next daemon, as if this one had died over it */
     if (cause)
-        AUDIT(REFUSED, cause, audit_user(s->uid, s->pid), audit_object("session", s->id),
-              ("%s", why->text));
+        AUDIT(REFUSED, cause, session_who(s), audit_object("session", s->id), ("%s", why->text));
     session_send_error(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, why);
 }
 

@@ -32,7 +32,7 @@ void serve_session_resume(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
-    AUDIT(ADMITTED, "resumed", audit_user(s->uid, s->pid), audit_object("session", s->id),
+    AUDIT(ADMITTED, "resumed", session_who(s), audit_object("session", s->id),
           ("session %" PRIu64 " goes on with what was session %" PRIu64 " of life %" PRIu64, s->id,
            s->origin.session, s->origin.life));
     serve_reply(rq, NULL, 0, NULL, 0);

@@ -12,6 +12,7 @@
  * other side, the client, whoever waits.
  */
 #include "daemon/state/channel.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/state/origin.h"
 #include <inttypes.h>
@@ -67,6 +68,18 @@ void channels_count(const struct state *st, struct channel_totals *out) {
     *out = st->messages;
     while ((ch = slots_next(&st->channels, &cursor, &number)))
         channel_add_stats(out, ch);
+}
+
+void channels_queues(const struct state *st, struct channel_queues *out) {
+    const struct channel *ch;
+    uint32_t cursor = 0;
+    uint64_t number;
+    *out = (struct channel_queues){0};
+    while ((ch = slots_next(&st->channels, &cursor, &number))) {
+        out->sends_waiting += __atomic_load_n(&ch->stats.sends_waiting, __ATOMIC_RELAXED);
+        out->receives_posted += __atomic_load_n(&ch->stats.receives_posted, __ATOMIC_RELAXED);
+        out->away += ch->way == CHANNEL_AWAY;
+    }
 }
 
 /* ---- making and unmaking ----------------------------------------------------------------- */
@@ -339,6 +352,9 @@ static void set_reason(struct channel *ch, int reason, const char *text) {
 static void channel_begin_end(struct channel *ch, int reason, bool linger, const char *text) {
     ch->stage = CHANNEL_ENDING;
     set_reason(ch, reason, text);
+    EVENT("channel", "ended", session_who(ch->session), audit_object("channel", ch->number),
+          ("channel %" PRIu64 " of session %" PRIu64 " ended: %s", ch->number, ch->session->id,
+           text));
     tell_plane(ch, linger);
 }
 

@@ -164,5 +164,10 @@ void channels_release_session(struct session *s, plane_done *done, void *arg);
 
 /* What all channels that ever were here have moved. */
 void channels_count(const struct state *st, struct channel_totals *out);
+/* What waits in those that there are. */
+struct channel_queues {
+    uint64_t sends_waiting, receives_posted, away;
+};
+void channels_queues(const struct state *st, struct channel_queues *out);
 
 #endif

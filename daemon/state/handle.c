@@ -13,6 +13,7 @@
  */
 #include "daemon/state/handle.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
@@ -221,10 +222,17 @@ static void handle_local_gone(struct attachment *a, int reason) {
     (void)a, (void)reason; /* the rest of the handle follows in handle_drained */
 }
 
+static void handle_local_who(const struct attachment *a, struct lease_holder *out) {
+    const struct session *s = container_of(a, struct handle, attachment)->session;
+    *out =
+        (struct lease_holder){.session = s->id, .uid = s->uid, .uid_known = true, .name = s->name};
+}
+
 static const struct attachment_ops local_ops = {
     .stop = handle_local_stop,
     .renewed = handle_local_renewed,
     .gone = handle_local_gone,
+    .who = handle_local_who,
 };
 
 static bool atomics_are_cpus(const struct state *st, unsigned fabric) {
@@ -435,6 +443,8 @@ static void handle_begin_end(struct handle *h, int reason, const char *text) {
     handle_move(h, h->stage == HANDLE_ADDING ? HANDLE_FAILING : HANDLE_ENDING);
     h->reason = reason;
     snprintf(h->text, sizeof(h->text), "%s", text);
+    EVENT("attach", "ended", session_who(h->session), audit_object("lease", h->lease_id),
+          ("session %" PRIu64 " is lessee no more: %s", h->session->id, text));
     timer_unset(handle_timers(h), &h->expiry);
     timer_unset(handle_timers(h), &h->keep_again);
     late_event_drop(&h->late_renewal);

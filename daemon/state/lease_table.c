@@ -11,6 +11,7 @@
  */
 #include "daemon/state/lease_table.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/state/lease_audit.h"
 #include "daemon/state/lease_terms.h"
 #include "daemon/state/lease_told.h"
@@ -213,7 +214,14 @@ int lease_table_add_again(struct leases *ls, struct lease *l, uint64_t id, struc
     return table_add(ls, l, id, err);
 }
 
+static void remember_end(const struct lease *l) {
+    struct error why;
+    lease_ended_error(l->id, l->reason, 0, &why);
+    EVENT("lease", "ended", session_who(l->owner), audit_object("lease", l->id), ("%s", why.text));
+}
+
 void lease_table_retire(struct leases *ls, const struct lease *l) {
+    remember_end(l);
     list_remove((struct list *)&l->by_id);
     ls->count--;
 
@@ -233,6 +241,7 @@ void lease_table_retire(struct leases *ls, const struct lease *l) {
     t->ended_ns = state_now(ls->state);
     memcpy(t->key, l->key, sizeof(t->key));
     lease_view_of(l, t->ended_ns, &t->view);
+    t->view.lease = NULL;
     list_append(&ls->tombs[l->id % BUCKETS], &t->by_id);
     list_append(&ls->tombs_by_age, &t->by_age);
     ls->tombstones++;
@@ -297,6 +306,7 @@ void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *ou
         .attached = l->attached,
         .attached_total = l->attached_total,
         .reason = l->reason,
+        .lease = l,
     };
     memcpy(out->name, l->terms.name, sizeof(out->name));
     lease_audit(l, &out->audit);

@@ -37,6 +37,7 @@ struct lease_view {
     char name[RDMAD_NAME_MAX + 1];
     struct fabric_audit audit;
     struct lease_said said;
+    const struct lease *lease; /* NULL: it has ended, and is not there any more */
 };
 void leases_view(struct leases *ls, bool with_ended,
                  void (*each)(void *arg, const struct lease_view *view), void *arg);

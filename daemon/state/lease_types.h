@@ -102,6 +102,16 @@ struct lease {
     void *ended_arg;
 };
 
+/* Who is attached, for show. */
+struct lease_holder {
+    uint64_t session; /* of this daemon; 0: it is a peer's */
+    uint64_t peer;    /* its number; 0: none */
+    uid_t uid;        /* there; a peer's word */
+    bool uid_known;
+    const char *name; /* the session's, or the peer's node */
+    uint64_t since_ns;
+};
+
 struct attachment_ops {
     /* Ask it to stop using the lease; it answers with attachment_stopped, at once or later. */
     void (*stop)(struct attachment *a, int reason);
@@ -109,6 +119,8 @@ struct attachment_ops {
     void (*renewed)(struct attachment *a);
     /* The range is out of the lessee's reach and a is forgotten here: the callee may free it. */
     void (*gone)(struct attachment *a, int reason);
+    /* Fills in all but since_ns; NULL: nobody knows. */
+    void (*who)(const struct attachment *a, struct lease_holder *out);
 };
 
 /*   HELD --> STOPPING --> CUT --> gone

@@ -34,6 +34,18 @@ static const struct {
                          "limits.questions_per_session"},
 };
 
+const char *quota_name(enum quota_resource r) {
+    static const char *const names[QUOTA_COUNT] = {
+        [QUOTA_SESSIONS] = "sessions",   [QUOTA_BYTES] = "pool_bytes",
+        [QUOTA_POOLS] = "pools",         [QUOTA_REGISTERED] = "registered_bytes",
+        [QUOTA_RINGS] = "rings",         [QUOTA_LEASES] = "leases",
+        [QUOTA_ATTACHES] = "attaches",   [QUOTA_SERVICES] = "services",
+        [QUOTA_CHANNELS] = "channels",   [QUOTA_MAPPINGS] = "mappings",
+        [QUOTA_QUESTIONS] = "questions",
+    };
+    return names[r];
+}
+
 #define FORGOTTEN_AT_ONCE 16u
 
 void quota_init(struct quota *q, const struct quota_limits *limits) {

@@ -34,6 +34,9 @@ enum quota_resource {
     QUOTA_COUNT
 };
 
+/* As in outputs of rdmactl: "pool_bytes". */
+const char *quota_name(enum quota_resource r);
+
 struct quota_limits {
     uint64_t total[QUOTA_COUNT], uid[QUOTA_COUNT], session[QUOTA_COUNT]; /* UINT64_MAX: none */
 };

@@ -280,3 +280,15 @@ bool session_is_open(const void *session) {
 int session_fail_ending(struct error *err) {
     return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
 }
+
+void session_usage(const struct session *s, struct usage_sums *out) {
+    const struct plane_session *plane = s->plane ? s->plane : s->leaving;
+    *out = (struct usage_sums){0};
+    if (!plane)
+        return;
+    const struct plane_session_stats stats = plane_session_stats_now(plane);
+    out->ops = stats.ops;
+    out->ops_failed = stats.ops_failed;
+    out->bytes_read = stats.bytes_read;
+    out->bytes_written = stats.bytes_written;
+}

@@ -9,6 +9,7 @@
 #ifndef RDMAD_STATE_SESSION_H
 #define RDMAD_STATE_SESSION_H
 
+#include "daemon/base/audit_event.h"
 #include "daemon/base/offload.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/policy.h"
@@ -137,6 +138,13 @@ static inline void waiter_answer(struct session_waiter *w, const struct error *r
         done(w->arg, result);
 }
 
+/* Whose doing it is what it does, for audit and events. */
+static inline struct audit_who session_who(const struct session *s) {
+    return (struct audit_who){
+        .kind = AUDIT_USER, .uid = s->uid, .tenant = s->tenant != 0, .pid = s->pid};
+}
+/* What its ops have come to so far, until its last word is in state->usage. */
+void session_usage(const struct session *s, struct usage_sums *out);
 /* Sends a message of the wire to the client; harmless when it is gone. */
 void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds);

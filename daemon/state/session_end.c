@@ -3,9 +3,12 @@
  * session_end.c - the steps of a session's end, as session_end.h tells them, in their order.
  */
 #include "daemon/state/session_end.h"
+#include "common/errors.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include "daemon/state/channel.h"
+#include "daemon/state/failure_text.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/names.h"
 #include "daemon/state/origin.h"
@@ -53,13 +56,30 @@ static void plane_dropped(void *arg, const struct error *result) {
     channels_release_session(s, object_gone, s);
 }
 
+/* What its ops failed of is still known when it has gone. */
+static void remember_failures(const struct session *s) {
+    struct plane_failure failed[PLANE_FAILURES];
+    unsigned count = plane_session_failures(s->leaving, failed);
+    for (unsigned i = 0; i < count; i++) {
+        char text[RDMAD_TEXT_MAX + 1];
+        failure_text(&failed[i], s->id, text);
+        EVENT("op", rdmad_error_name(failed[i].status), session_who(s),
+              audit_object("op", failed[i].user_data), ("%s", text));
+    }
+}
+
 /* ---- 2: no session of this daemon sends to it ------------------------------------------ */
 
 static void others_gone(void *arg, const struct error *result) {
     struct session *s = arg;
     struct plane_session *plane = s->leaving;
+    struct usage *usage = &s->state->usage;
+    struct usage_sums sums;
     (void)result;
     assert(s->closing && plane && !s->plane);
+    remember_failures(s);
+    session_usage(s, &sums);
+    usage_add(&usage->users[usage_user(usage, s->uid)].sums, &sums);
     s->leaving = NULL;
     plane_session_drop(plane, plane_dropped, s);
 }
@@ -72,6 +92,9 @@ static bool goes_on_elsewhere(const struct session *s, const struct error *why) 
 }
 
 static void tell_client(struct session *s, const struct error *why) {
+    EVENT("session", "ended", session_who(s), audit_object("session", s->id),
+          ("session %" PRIu64 " (%s, pid %ld) ended: %s", s->id, s->name[0] ? s->name : "no name",
+           (long)s->pid, why ? why->text : "its program closed it, or ended"));
     if (why)
         LOG_LIMITED(NOTICE, ("session %" PRIu64 " ends: %s", s->id, why->text),
                     FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid),

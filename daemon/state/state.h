@@ -16,6 +16,7 @@
 #include "daemon/base/tree.h"
 #include "daemon/config/config.h"
 #include "daemon/state/quota.h"
+#include "daemon/state/usage.h"
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -30,6 +31,7 @@ struct policy;     /* state/policy.h */
 struct porter;     /* ipc/porter.h */
 struct rota;       /* ipc/rota.h */
 struct survey;     /* ctl/device.c */
+struct metrics;    /* ctl/metrics_door.h */
 struct identity;   /* state/identity.h */
 struct kept;       /* ipc/kept.h */
 
@@ -52,12 +54,14 @@ struct state {
     struct channel_totals {
         uint64_t messages_sent, bytes_sent, messages_received, bytes_received, stalls, lost;
     } messages;               /* of channels that are gone */
+    struct usage usage;       /* of users and peers, as far as it has ended */
     struct slots channels;    /* of struct channel (state/channel.h), by number */
     struct tree away;         /* those whose way is gone (state/channel_away.h) */
     uint64_t service_numbers; /* given out to services, and to connections that wait at them */
     struct peers *peers;
     struct identity *identity;      /* NULL in tests that have none */
     struct survey *survey;          /* of devices, under way */
+    struct metrics *metrics;        /* NULL in tests that have none */
     uint8_t node_id[16];            /* random, new at each start */
     struct life life;               /* which of the node's this start is; number 0 in tests: none */
     uint8_t resume_key[HASH_BYTES]; /* of the node's secret, for state/origin.h; with a life only */

@@ -87,7 +87,8 @@ has 'd["healthy"] and len(d["checks"]) >= 18 and
 has 'd["config"]["runtime_dir"].endswith("/a")' "$(a -j config show)"
 code 0 a top -b -n 1 -i 100ms
 has 'd["sessions"] == []' "$(a -j top -i 100ms)"
-a metrics | grep -q '^rdmad_ops_total 0$' || fail "metrics"
+a metrics >"$work/metrics"
+grep -q '^rdmad_ops_total 0$' "$work/metrics" || fail "metrics"
 
 echo "* devices"
 has "len(d['devices']) == $devices and d['fabric'] == '$fabric' and
@@ -105,6 +106,39 @@ if [ "$fabric" = verbs ]; then
     grep -q 'max_qp  ' "$work/said" || fail "device show -v hides facts"
 fi
 
+echo "* filters, watching, and the log"
+"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri" 2>/dev/null &
+serve=$!
+pids+=("$serve")
+first_line "$work/uri" "$serve" >/dev/null
+has "len(d['sessions']) == 1" "$(a -j session show --where uid="$(id -u)")"
+has "d['sessions'] == []" "$(a -j session show --where uid=4711)"
+has "len(d['leases']) == 2" "$(a -j lease show --where state=live)"
+has "d['leases'] == []" "$(a -j lease show --where name=none)"
+for key in bytes ops p99 memory; do code 0 a top -b -n 1 -i 100ms -s "$key"; done
+grep -qE '^ *ID .* P50 +P99 +SHARE' "$work/said" || fail "top: $(cat "$work/said")"
+code 2 a top -s cow
+code 0 a top -b -n 1 -i 100ms --users
+grep -qE "^ *$(id -u) +1 " "$work/said" || fail "top of users: $(cat "$work/said")"
+code 2 a session show --where uid
+code 2 a -j session show --watch 1s
+"$rdmactl" -d "$work/a" lease show --watch 100ms >"$work/watched" &
+watch=$!
+pids+=("$watch")
+shown_twice() { [ "$(grep -c ATTACHED "$work/watched")" -ge 2 ]; }
+eventually shown_twice
+kill -TERM "$watch"
+wait "$watch" || fail "--watch ended badly"
+kill -TERM "$serve"
+wait "$serve" || true
+code 1 a log loud
+code 0 a log debug
+! grep -q ' debug: ' "$work/a.log" || fail "the log said more before it was asked to"
+a session show >/dev/null
+code 0 a bench nop -n 10
+eventually grep -q ' debug: ' "$work/a.log"
+code 0 a log info
+
 echo "* share and fetch"
 : >"$work/empty"
 head -c 5000001 /dev/urandom >"$work/file"
@@ -117,6 +151,11 @@ has "d['fabric'] == '$fabric'" "$report"
 cmp "$work/file" "$work/out2" || fail "other bytes came into the file"
 has 'd["route"] == "local"' "$(a -j fetch "$uri" -o "$work/out3")"
 cmp "$work/file" "$work/out3" || fail "other bytes came on the local route"
+has "any(x['op'] == 'read' and x['route'] == 'link' and 0 < x['lat_us']['p50'] <= x['lat_us']['p99'] and
+    x['lat_us']['count'] > 0 for x in d['latency']) and d['failures'] == {} and
+    d['lat_us']['count'] == sum(x['lat_us']['count'] for x in d['latency'])" "$(b -j status)"
+code 0 b status
+grep -qE '^read +link +[0-9]+ +[0-9.]+ [um]s ' "$work/said" || fail "status hides how long reads took"
 if [ "$fabric" = tcp ]; then times=3; else times=1; fi # RDMA passes by the CPU
 # The file, a checksum of 16 bytes for each of its twenty pieces, and the footer.
 has "len(d['leases']) == 1 and d['leases'][0]['audit']['bytes_read'] == $times * (5000001 + 20 * 16 + 72)" \
@@ -252,8 +291,10 @@ shows_a_channel() {
     code 0 a service show
     has 'd["objects"]["channels"] == 1 and d["objects"]["services"] == 1 and
         d["limits"]["channels"]["used"] == 1' "$(a -j status)"
-    b metrics | grep -q '^rdmad_channels 1$' || fail "metrics hide the channel"
-    b metrics | grep -q '^rdmad_messages_sent_total [1-9]' || fail "metrics hide the messages"
+    b metrics >"$work/metrics"
+    grep -q '^rdmad_channels 1$' "$work/metrics" || fail "metrics hide the channel"
+    b metrics >"$work/metrics"
+    grep -q '^rdmad_messages_sent_total [1-9]' "$work/metrics" || fail "metrics hide the messages"
 }
 
 echo "* bench send: sizes, depths, and clients one after the other"

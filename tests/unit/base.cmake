@@ -5,5 +5,7 @@ endforeach()
 rdmad_test(unit_base_threads unit/test_base_threads.c PLAIN LINK rdmad_base LABELS unit tsan)
 rdmad_test(unit_base_rouse unit/test_base_rouse.c PLAIN LINK rdmad_base rdmad_test_support LABELS unit)
 rdmad_test(unit_rate unit/test_rate.c LINK rdmad_base LABELS unit)
+rdmad_test(unit_histogram unit/test_histogram.c LINK rdmad_base LABELS unit)
 rdmad_test(unit_base_thread unit/test_base_thread.c PLAIN LINK rdmad_base rdmad_test_support
   LABELS unit)
+rdmad_test(unit_events unit/test_events.c LINK rdmad_base LABELS unit)

@@ -322,7 +322,8 @@ static void opened(void *arg, const struct error *result, const struct fabric_bl
 }
 
 int rig_peer_try(struct rig_peer *p, struct lease *l, const char *address, struct error *err) {
-    static const struct attachment_ops ops = {peer_stop, peer_renewed, peer_gone};
+    static const struct attachment_ops ops = {
+        .stop = peer_stop, .renewed = peer_renewed, .gone = peer_gone};
     struct lessee who = {.peer = 5, .address = address};
     int rc = lease_attach(l, &who, &p->a, &ops, err);
     if (rc)

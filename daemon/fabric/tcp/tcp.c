@@ -15,6 +15,7 @@
 #include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/dial.h"
 #include "daemon/fabric/tcp/frame.h"
+#include "daemon/fabric/tcp/health.h"
 #include "daemon/fabric/tcp/listener.h"
 #include "daemon/fabric/tcp/offer.h"
 #include "daemon/fabric/tcp/stranger.h"
@@ -318,4 +319,5 @@ const struct fabric_ops fabric_tcp = {
     .arm = tcp_arm,
     .accepted = tcp_accepted,
     .encrypted = tcp_encrypted,
+    .health = tcp_health,
 };

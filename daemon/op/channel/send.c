@@ -41,6 +41,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op = op_new(w, r, sqe, rq);
     s->op->channel = ch;
     s->op->channel_data = s;
+    s->op->far = ch->remote;
     if (ch->remote)
         send_begin_window(s);
     ch->ops++;

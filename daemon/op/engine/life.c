@@ -10,6 +10,7 @@
 #include "daemon/op/engine/names.h"
 #include "daemon/op/engine/part.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/tally.h"
 #include "daemon/op/engine/validate.h"
 #include <assert.h>
 
@@ -40,6 +41,7 @@ static struct op *op_make(struct worker *w, struct op_session *s, struct op_ring
     struct op *op = slab_get(&w->ops);
     op_clear(op, offsetof(struct op, first));
     op->deadline_ns = rq->deadline_ns;
+    op->since_ns = w->now_ns;
     op->session = s;
     op->ring = r;
     op->pool = rq->pool;
@@ -144,10 +146,7 @@ static void op_count_end(struct worker *w, const struct op *op, const struct op_
         counter_add(&stats->bytes_written, result->bytes);
         counter_add(&w->counters.bytes_written, result->bytes);
     }
-    if (result->status) {
-        counter_add(&stats->ops_failed, 1);
-        counter_add(&w->counters.ops_failed, 1);
-    }
+    tally_op(w, op, result);
 }
 
 /* Ends that are more than a cqe of its own. */
@@ -253,8 +252,6 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         ring_tell(w, r, sqe->user_data, sqe->opcode, &result);
     counter_add(&r->session->stats.ops, 1);
     counter_add(&w->counters.ops, 1);
-    if (status) {
-        counter_add(&r->session->stats.ops_failed, 1);
-        counter_add(&w->counters.ops_failed, 1);
-    }
+    if (status)
+        tally_refused(w, r->session, sqe, status, lease_id);
 }

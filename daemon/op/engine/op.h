@@ -84,6 +84,7 @@ struct op_lane {
     struct list leases;       /* of struct op_lease */
     struct list channels;     /* of struct op_channel, by lane_node */
     enum op_lane_state state; /* seam/lanes.c changes it */
+    struct plane_lane_stats stats;
 };
 
 struct op_channel;   /* channel/channel.h */
@@ -91,6 +92,11 @@ struct op_window;    /* window.h */
 struct op_grant;     /* notify/grant.h */
 struct op_allowance; /* notify/allowance.h */
 struct op_batch;     /* batch.h */
+
+/* A plane_failure in words, each of which another thread may read while it is written. */
+struct op_failure {
+    uint64_t at_ns, user_data, length, bytes, lease, what;
+};
 
 struct op_session {
     struct worker *worker;
@@ -129,6 +135,9 @@ struct op_session {
     struct mail violated_mail;
     struct error violated_why;
     struct plane_session_stats stats;
+    struct plane_tally tally;
+    struct op_failure failures[PLANE_FAILURES]; /* the last of them; tally.c */
+    uint64_t nfailures;                         /* so far */
 };
 
 /* How a ring's client rings its doorbell; doorbells.c. */
@@ -244,6 +253,7 @@ struct op {
     struct tag tag;         /* its user_data */
     struct deadline due;    /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
+    uint64_t since_ns; /* the turn in which its sqe was taken */
     struct op_session *session;
     struct op_ring *ring;
     struct op_pool *pool;         /* NULL: it touches none */
@@ -273,6 +283,7 @@ struct op {
     uint8_t todo; /* OP_TODO_*: what has to be posted besides bytes */
     enum op_fence fence : 8;
     enum op_claim claim : 8; /* NOTIFY: of its lease's allowance */
+    bool far;                /* SEND: the other end is at a peer */
     bool told_apart;         /* needs more than a cqe: in a batch, SILENT, LINK, a kind's release */
     bool charged;            /* counts for max_session_ops, and as in flight */
     bool tagged;             /* is in its ring's tags */

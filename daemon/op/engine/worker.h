@@ -12,6 +12,25 @@
 #include "daemon/op/tool/slab.h"
 #include "daemon/op/tool/spin.h"
 
+/* Ops that ended in this turn, and are alike; tally.c. */
+struct latency_note {
+    uint64_t since_ns;
+    struct op_session *session;
+    struct op_lane *lane; /* NULL: by none, or by a channel's */
+    uint32_t count;
+    uint8_t opcode;
+    uint8_t route; /* enum plane_route */
+};
+
+#define LATENCY_NOTES 64u
+
+struct latency {
+    unsigned count; /* of notes */
+    struct latency_note notes[LATENCY_NOTES];
+    struct histogram spans[RDMAD_OP_COUNT][PLANE_ROUTES]; /* relaxed, as counters */
+    uint64_t failed[PLANE_CODES];
+};
+
 struct worker {
     unsigned index;
     struct mailbox mailbox;
@@ -67,7 +86,8 @@ struct worker {
     bool fault_told; /* atomic: the mail is under way */
 
     struct plane_counters counters; /* relaxed atomics, written by this worker only */
-    bool pong;                      /* atomic: the loop turned since plane_alive asked */
+    struct latency latency;
+    bool pong; /* atomic: the loop turned since plane_alive asked */
     struct mail ping_mail;
 
     /* turn/loop.c */

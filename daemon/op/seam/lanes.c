@@ -17,6 +17,7 @@
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/route.h"
+#include "daemon/op/engine/tally.h"
 #include "daemon/op/notify/allowance.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/seam/objects.h"
@@ -72,6 +73,41 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane) {
 
 enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane) {
     return __atomic_load_n(&lane->encryption, __ATOMIC_RELAXED);
+}
+
+static void look_at_lane(struct call *c) {
+    struct plane_lane *lane = call_lane(c)->lane;
+    const struct op_route *route = &lane->op.route;
+    struct plane_lane_stats *stats = &lane->op.stats;
+    struct fabric_health health;
+    if (lane->op.state == OP_LANE_UP && route->fabric->ops->health &&
+        route->fabric->ops->health(route->link, &health)) {
+        counter_add(&stats->retransmits, health.retransmits - lane->retransmits);
+        lane->retransmits = health.retransmits;
+        __atomic_store_n(&stats->rtt_ns, health.rtt_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(&stats->bytes_per_second, health.bytes_per_second, __ATOMIC_RELAXED);
+        __atomic_store_n(&stats->looked_ns, c->worker->now_ns, __ATOMIC_RELAXED);
+    }
+    call_finish(c);
+}
+
+void plane_lane_look(struct plane_lane *lane) {
+    assert(!lane->dropped);
+    call_post(lane_call(lane, look_at_lane, NULL, NULL));
+}
+
+void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *out) {
+    const struct plane_lane_stats *live = &lane->op.stats;
+    *out = (struct plane_lane_stats){
+        .ops = __atomic_load_n(&live->ops, __ATOMIC_RELAXED),
+        .bytes_read = __atomic_load_n(&live->bytes_read, __ATOMIC_RELAXED),
+        .bytes_written = __atomic_load_n(&live->bytes_written, __ATOMIC_RELAXED),
+        .ops_failed = __atomic_load_n(&live->ops_failed, __ATOMIC_RELAXED),
+        .looked_ns = __atomic_load_n(&live->looked_ns, __ATOMIC_RELAXED),
+        .rtt_ns = __atomic_load_n(&live->rtt_ns, __ATOMIC_RELAXED),
+        .bytes_per_second = __atomic_load_n(&live->bytes_per_second, __ATOMIC_RELAXED),
+        .retransmits = __atomic_load_n(&live->retransmits, __ATOMIC_RELAXED)};
+    histogram_sum(&out->latency, &live->latency);
 }
 
 /* ---- from state to state ----------------------------------------------------------------- */
@@ -142,6 +178,7 @@ static void hello_lane(struct call *c) {
     const struct op_fabric *fabric = lane->op.route.fabric;
     drop_link(c->worker, lane, "the connection to the peer is made anew");
     lane->links++;
+    lane->retransmits = 0;
     set_number(lane, 0, 0);
     struct fabric_link *link;
     if (fabric->ops->link_new(fabric->instance, lane, lane->secured, &link, &c->blob, &c->result) ==
@@ -269,6 +306,7 @@ static void drop_lane(struct call *c) {
     if (was == OP_LANE_UP)
         channels_lane_down(w, &lane->op);
     channels_lane_dropped(&lane->op);
+    tally_settle_now(w);
     c->garbage = lane;
     call_finish(c);
 }

@@ -46,7 +46,8 @@ struct plane_lane {
     bool secured;                      /* is the peer's control connection */
     char host[256];
     struct op_lane op;
-    uint64_t links; /* how many were asked of the fabric so far */
+    uint64_t links;       /* how many were asked of the fabric so far */
+    uint64_t retransmits; /* of the link, that are counted */
     struct mail lost_mail;
     struct error lost_why;
     uint64_t lost_link;   /* which of them lost_mail is about */

@@ -20,6 +20,7 @@
 #include "daemon/op/channel/life.h"
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/tally.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/notify/grant.h"
 #include "daemon/op/seam/call.h"
@@ -94,6 +95,19 @@ const struct plane_session_stats *plane_session_stats(const struct plane_session
     return &s->op.stats;
 }
 
+void plane_session_tally(const struct plane_session *s, struct plane_tally *out) {
+    const struct plane_tally *live = &s->op.tally;
+    out->latency = (struct histogram){0};
+    histogram_sum(&out->latency, &live->latency);
+    for (unsigned code = 0; code < PLANE_CODES; code++)
+        out->failed[code] = __atomic_load_n(&live->failed[code], __ATOMIC_RELAXED);
+}
+
+unsigned plane_session_failures(const struct plane_session *s,
+                                struct plane_failure out[PLANE_FAILURES]) {
+    return tally_failures_read(&s->op, out);
+}
+
 unsigned plane_worker_of_session(const struct plane_session *s) {
     return s->worker->index;
 }
@@ -158,6 +172,7 @@ static bool session_is_gone(struct call *c) {
         w->ends_left = true;
         return false;
     }
+    tally_settle_now(w);
     channels_session_gone(w, s);
     slots_fini(&s->channels);
     session_rings_free(w, s);

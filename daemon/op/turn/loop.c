@@ -22,6 +22,7 @@
 #include "daemon/op/channel/turn.h"
 #include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/tally.h"
 #include "daemon/op/turn/turn.h"
 #include <assert.h>
 #include <errno.h>
@@ -140,6 +141,8 @@ static void set_timer(struct worker *w, uint64_t at_ns) {
 static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
     if (!ready_to_sleep(w))
         return;
+    if (w->latency.count)
+        tally_settle(w, clock_now_ns());
     set_timer(w, worker_next_ns(w));
     count_lanes(w);
     counter_add(&w->counters.sleeps, 1);

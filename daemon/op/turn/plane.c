@@ -173,3 +173,18 @@ void plane_count(const struct plane *p, struct plane_counters *out) {
 #undef ADD
     }
 }
+
+void plane_latency(const struct plane *p, uint8_t opcode, enum plane_route route,
+                   struct histogram *out) {
+    *out = (struct histogram){0};
+    for (unsigned i = 0; i < p->settings.workers; i++)
+        histogram_sum(out, &p->worker[i].latency.spans[opcode][route]);
+}
+
+void plane_failures(const struct plane *p, uint64_t out[PLANE_CODES]) {
+    for (unsigned code = 0; code < PLANE_CODES; code++) {
+        out[code] = 0;
+        for (unsigned i = 0; i < p->settings.workers; i++)
+            out[code] += __atomic_load_n(&p->worker[i].latency.failed[code], __ATOMIC_RELAXED);
+    }
+}

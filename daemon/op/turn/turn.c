@@ -18,6 +18,7 @@
 #include "daemon/op/engine/poll.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
+#include "daemon/op/engine/tally.h"
 #include "daemon/op/engine/untaken.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/engine/watch.h"
@@ -132,6 +133,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
     w->turns++;
+    if (w->latency.count)
+        tally_settle(w, now_ns);
     users_begin(w);
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);

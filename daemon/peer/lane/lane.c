@@ -18,6 +18,7 @@
  */
 #include "daemon/peer/lane/lane.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/tables.h"
@@ -126,11 +127,25 @@ static void lane_dropped(void *arg, const struct error *result) {
     lane_check_free(lane);
 }
 
+static void lane_usage(const struct lane *lane) {
+    struct usage *usage = &lane_state_of(lane)->usage;
+    struct plane_lane_stats stats;
+    plane_lane_stats(lane->plane, &stats);
+    const struct usage_sums sums = {.ops = stats.ops,
+                                    .ops_failed = stats.ops_failed,
+                                    .bytes_read = stats.bytes_read,
+                                    .bytes_written = stats.bytes_written,
+                                    .rebuilds = lane->rebuilds,
+                                    .retransmits = stats.retransmits};
+    usage_add(&usage->peers[usage_peer(usage, lane->peer->name)].sums, &sums);
+}
+
 /* Lets go of a lane that is over and has no users any more. */
 static void lane_check_drop(struct lane *lane) {
     if (lane->stage != LANE_OVER || !list_empty(&lane->users) || lane->busy || !lane->plane)
         return;
     struct plane_lane *plane = lane->plane;
+    lane_usage(lane);
     lane->plane = NULL;
     lane->dropping = true;
     lane_tell_gone(lane);
@@ -178,10 +193,19 @@ static void lane_each_user(struct lane *lane, enum lane_event event) {
 static void lane_begin(struct lane *lane);
 
 /* It begins again after a pause. The caller settles it. */
+/* Links have the numbers of their peers. */
+static void lane_remember(const struct lane *lane, const char *cause, const char *text) {
+    const struct peer *p = lane->peer;
+    EVENT("link", cause, peer_who(p), audit_object("link", p->id),
+          ("the link to %s at %s: %s", p->name, p->address, text));
+}
+
 static void lane_down(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     uint64_t again = clock_after(state_now(st), lane->pause_ns);
 
+    if (lane->stage == LANE_UP || strcmp(lane->trouble.text, why->text) != 0)
+        lane_remember(lane, lane->stage == LANE_UP ? "broken" : "failed", why->text);
     lane_enter(lane, LANE_DOWN);
     lane->trouble = *why;
     lane->trouble_ns = state_now(st);
@@ -232,6 +256,8 @@ static void lane_opened(void *arg, const struct error *result) {
     if (lane->was_up)
         LOG_LIMITED(INFO, ("the link to %s at %s is up again", p->name, p->address),
                     FIELD_U64("PEER", p->id));
+    lane_remember(lane, lane->was_up ? "rebuilt" : "up",
+                  lane->was_up ? "it was made anew, and is up again" : "it is up");
     lane->was_up = true;
     lane_each_user(lane, LANE_IS_UP);
     lane_settle(lane);
@@ -540,6 +566,8 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .rebuilds = lane->rebuilds,
             .last_error = lane->trouble.text,
             .last_error_ns = lane->trouble_ns,
+            .address = p->address,
+            .lane = lane->plane,
         };
         list_for_each (at, &lane->users) {
             bool channel = list_entry(at, struct lane_user, node)->is_channel;

@@ -163,8 +163,14 @@ static void grant_is_gone(struct attachment *a, int reason) {
         grant_free(g);
 }
 
+static void grant_who(const struct attachment *a, struct lease_holder *out) {
+    const struct grant *g = container_of(a, struct grant, attachment);
+    *out = (struct lease_holder){
+        .peer = g->peer->id, .uid = g->uid, .uid_known = g->uid_known, .name = g->peer->name};
+}
+
 const struct attachment_ops grant_ops = {
-    .stop = grant_stop, .renewed = grant_renewed, .gone = grant_is_gone};
+    .stop = grant_stop, .renewed = grant_renewed, .gone = grant_is_gone, .who = grant_who};
 
 /* ---- a new one ----------------------------------------------------------------------------- */
 

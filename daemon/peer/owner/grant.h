@@ -40,6 +40,8 @@ struct grant {
     enum grant_stage stage;
     uint32_t rights; /* the lease's, as far as the peer's fabric has them */
     uint64_t lease_id;
+    uid_t uid;      /* who it is for at the peer, as that says, */
+    bool uid_known; /* if it has said so */
     struct attachment attachment;
     bool opening;           /* the data plane owes the key */
     uint64_t via;           /* for which link */

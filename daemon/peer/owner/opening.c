@@ -213,6 +213,8 @@ void opening_take_attach_req(struct peer *p, const struct peer_msg *msg) {
         grant_refuse(p, m->lessee_ref, &err);
         return;
     }
+    g->uid = m->uid;
+    g->uid_known = true;
     if (rights_to_attach(p, &err) || rights_to_name(p, uri.name, &err) ||
         lease_find(p->peers->state->leases, &uri, &l, &err) ||
         rights_to_name(p, l->terms.name, &err) || grant_open(g, l->terms.length, &err) ||

@@ -11,6 +11,7 @@
  */
 #include "daemon/fabric/verbs/host/in_use.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/verbs/device/facts.h"
 #include "daemon/fabric/verbs/device/survey.h"
@@ -46,6 +47,10 @@ static int in_use_open(struct fabric_host *h, struct port_now *port, struct erro
     return failed;
 }
 
+static void in_use_remember(const char *cause, const char *text) {
+    EVENT("device", cause, audit_nobody(), audit_nothing(), ("%s", text));
+}
+
 static void in_use_say_adopted(const struct open_device *o, const struct port_now *port) {
     char gid[INET6_ADDRSTRLEN] = "";
     inet_ntop(AF_INET6, port->gid.raw, gid, sizeof(gid));
@@ -54,6 +59,8 @@ static void in_use_say_adopted(const struct open_device *o, const struct port_no
          o->d.name, o->d.port, port->gid_index, gid, mtu_bytes(port->mtu),
          o->d.memory_windows ? "windows" : "registrations", o->self_test),
         FIELD_STR("DEVICE", o->d.name), FIELD_U64("PORT", o->d.port));
+    EVENT("device", "in use", audit_nobody(), audit_nothing(),
+          ("RDMA device %s port %u is in use", o->d.name, o->d.port));
 }
 
 /* Members get the device, unless a pool was added that is not registered on it yet. */
@@ -99,6 +106,7 @@ static void in_use_say_none(struct fabric_host *h, const struct error *why, uint
         return;
     h->said = *why;
     LOG(WARNING, ("no RDMA device is in use: %s", why->text));
+    in_use_remember("none", why->text);
 }
 
 void in_use_search(struct fabric_host *h, uint64_t now_ns) {
@@ -168,6 +176,7 @@ void in_use_lose(struct fabric_host *h, const struct error *why) {
     assert(h->use == USE_NOW && h->now == h->open);
     LOG(WARNING, ("%s; what is under way over it ends", why->text),
         FIELD_STR("DEVICE", h->open->d.name));
+    in_use_remember("gone", why->text);
     h->use = USE_ENDING;
     h->ending_since_ns = clock_now_ns();
     pthread_mutex_lock(&h->lock);

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * metrics_door.c - a connection reads its request, writes its answer, and is over.
+ *
+ * What comes by a Unix socket may bring descriptors, so everything is received as
+ * ipc/client_socket.h has it.
+ */
+#include "daemon/ctl/metrics_door.h"
+#include "common/uri.h"
+#include "daemon/base/log.h"
+#include "daemon/ctl/handlers.h"
+#include "daemon/ctl/metrics.h"
+#include "daemon/ctl/metrics_http.h"
+#include "daemon/ipc/client_socket.h"
+#include "daemon/ipc/listener.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 16
+#define REST_US 100000 /* when there is no descriptor */
+#define WHERE_MAX 320u
+
+struct metrics {
+    struct state *state;
+    struct metrics_source source;
+    int fd;                 /* of a port; -1: none */
+    struct event *accepts;  /* of that */
+    struct event *again;    /* it could not accept, and tries again later */
+    struct listener *local; /* of a path */
+    char where[WHERE_MAX];
+    struct list conns;
+    unsigned nconns;
+};
+
+struct metrics_conn {
+    struct metrics *metrics;
+    struct list node;
+    struct client_socket *sock;
+    struct event *readable, *writable, *over;
+    struct evbuffer *output;
+    size_t used;
+    char request[METRICS_REQUEST_MAX];
+};
+
+/* ---- a connection --------------------------------------------------------------------------- */
+
+/* Nobody else is let in while all places are taken. */
+static void let_in(struct metrics *m) {
+    bool room = m->nconns < METRICS_CONNS;
+    if (m->local)
+        listener_suspend(m->local, !room);
+    if (m->accepts && room)
+        event_add(m->accepts, NULL);
+    else if (m->accepts)
+        event_del(m->accepts);
+}
+
+static void event_drop(struct event *e) {
+    if (e)
+        event_free(e);
+}
+
+static void conn_drop(struct metrics_conn *c) {
+    struct metrics *m = c->metrics;
+    event_drop(c->readable);
+    event_drop(c->writable);
+    event_drop(c->over);
+    if (c->output)
+        evbuffer_free(c->output);
+    client_socket_close(c->sock);
+    list_remove(&c->node);
+    m->nconns--;
+    free(c);
+    let_in(m);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg) {
+    struct metrics_conn *c = arg;
+    (void)what;
+    int n = evbuffer_write(c->output, fd);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0 || !evbuffer_get_length(c->output))
+        conn_drop(c);
+}
+
+static void on_over(evutil_socket_t fd, short what, void *arg) {
+    (void)fd, (void)what;
+    conn_drop(arg);
+}
+
+static void text_written(const void *bytes, size_t size, void *text) {
+    (void)bytes, (void)size;
+    metrics_text_put(text);
+}
+
+/* False: out of memory. */
+static bool answer_with(struct metrics_conn *c, enum metrics_answer answer, bool openmetrics,
+                        struct metrics_text *text) {
+    const char *no = metrics_http_body(answer);
+    char head[512];
+    size_t size =
+        metrics_http_head(answer, openmetrics, text ? text->size : strlen(no), head, sizeof(head));
+    if (evbuffer_add(c->output, head, size)) {
+        metrics_text_put(text);
+        return false;
+    }
+    if (!text)
+        return !evbuffer_add(c->output, no, strlen(no));
+    if (!evbuffer_add_reference(c->output, text->bytes, text->size, text_written, text))
+        return true;
+    metrics_text_put(text);
+    return false;
+}
+
+static void conn_answer(struct metrics_conn *c, enum metrics_answer answer, bool openmetrics) {
+    struct metrics_text *text = NULL;
+    event_del(c->readable);
+    if (answer == METRICS_OK) {
+        text = metrics_source_kept(&c->metrics->source, openmetrics);
+        answer = text ? METRICS_OK : METRICS_FULL;
+    }
+    if (!answer_with(c, answer, openmetrics, text) || event_add(c->writable, NULL))
+        conn_drop(c);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
+    struct metrics_conn *c = arg;
+    size_t size = sizeof(c->request) - c->used;
+    bool openmetrics;
+    (void)fd, (void)what;
+    int rc = client_socket_read(c->sock, c->request + c->used, &size);
+    if (rc == RDMAD_E_AGAIN)
+        return;
+    if (rc || !size) {
+        conn_drop(c);
+        return;
+    }
+    c->used += size;
+    enum metrics_answer answer = metrics_http_judge(c->request, c->used, &openmetrics);
+    if (answer != METRICS_MORE)
+        conn_answer(c, answer, openmetrics);
+}
+
+static void on_accepted(void *user, int fd) {
+    struct metrics *m = user;
+    struct event_base *base = m->state->base;
+    struct metrics_conn *c = calloc(1, sizeof(*c));
+    if (!c) {
+        close(fd);
+        return;
+    }
+    c->metrics = m;
+    c->sock = client_socket_new(m->state->porter, fd, (uid_t)-1);
+    if (!c->sock) {
+        free(c);
+        return;
+    }
+    list_append(&m->conns, &c->node);
+    m->nconns++;
+    c->output = evbuffer_new();
+    c->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
+    c->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
+    c->over = evtimer_new(base, on_over, c);
+    const struct timeval most = {.tv_sec = METRICS_SECONDS};
+    if (!c->output || !c->readable || !c->writable || !c->over || event_add(c->over, &most) ||
+        event_add(c->readable, NULL)) {
+        conn_drop(c);
+        return;
+    }
+    let_in(m);
+}
+
+/* ---- where it listens ------------------------------------------------------------------------ */
+
+static void on_connected(evutil_socket_t fd, short what, void *arg) {
+    struct metrics *m = arg;
+    (void)what;
+    int conn = accept4((int)fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (conn >= 0)
+        on_accepted(m, conn);
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        const struct timeval rest = {.tv_usec = REST_US};
+        LOG_LIMITED(WARNING, ("metrics.listen: nobody is let in: %s", strerror(errno)));
+        event_del(m->accepts);
+        event_add(m->again, &rest);
+    }
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg) {
+    (void)fd, (void)what;
+    let_in(arg);
+}
+
+static int listen_at(struct metrics *m, const char *host, uint16_t port, struct error *err) {
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *ai = NULL;
+    struct sockaddr_storage at;
+    socklen_t size = sizeof(at);
+    char number[8], service[8];
+    int on = 1;
+    snprintf(number, sizeof(number), "%u", (unsigned)port);
+    if (getaddrinfo(host, number, &hints, &ai)) /* an address: nothing is looked up */
+        return error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s is no address", host);
+    m->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool good = m->fd >= 0 && !setsockopt(m->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+                !bind(m->fd, ai->ai_addr, ai->ai_addrlen) && !listen(m->fd, BACKLOG) &&
+                !getsockname(m->fd, (struct sockaddr *)&at, &size);
+    freeaddrinfo(ai);
+    if (!good)
+        return error_errno(err, RDMAD_E_CONFIG, "metrics.listen: cannot listen on %s port %u", host,
+                           (unsigned)port);
+    getnameinfo((struct sockaddr *)&at, size, NULL, 0, service, sizeof(service), NI_NUMERICSERV);
+    snprintf(m->where, sizeof(m->where), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, service);
+    m->accepts = event_new(m->state->base, m->fd, EV_READ | EV_PERSIST, on_connected, m);
+    m->again = evtimer_new(m->state->base, on_again, m);
+    return m->accepts && m->again && !event_add(m->accepts, NULL)
+               ? 0
+               : error_set(err, RDMAD_E_NOMEM, "out of memory for metrics.listen");
+}
+
+static int listen_locally(struct metrics *m, struct error *err) {
+    snprintf(m->where, sizeof(m->where), "%s/metrics.sock", m->state->config->runtime_dir);
+    const struct listener_spec spec = {
+        .path = m->where, .type = SOCK_STREAM, .mode = 0660, .group = (gid_t)-1, .activated = -1};
+    return listener_new(m->state->base, &spec, on_accepted, m, &m->local, err);
+}
+
+static int metrics_listen(struct metrics *m, struct error *err) {
+    const char *where = m->state->config->metrics_listen;
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    if (!*where)
+        return 0;
+    int rc = !strcmp(where, "unix") ? listen_locally(m, err)
+             : rdmad_hostport_parse(where, host, &port)
+                 ? error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s", where)
+                 : listen_at(m, host, port, err);
+    if (!rc)
+        LOG(NOTICE, ("metrics: GET /metrics is answered at %s", m->where));
+    return rc;
+}
+
+int metrics_new(struct state *st, struct metrics **out, struct error *err) {
+    struct metrics *m = calloc(1, sizeof(*m));
+    if (!m)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for metrics");
+    m->state = st;
+    m->fd = -1;
+    list_init(&m->conns);
+    int rc = metrics_source_init(&m->source, st, err);
+    if (!rc)
+        rc = metrics_listen(m, err);
+    if (rc) {
+        metrics_free(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
+const char *metrics_where(const struct metrics *m) {
+    return m->where;
+}
+
+void ctl_metrics(struct ctl_call *call, const json_t *params) {
+    const char *format = rpc_text(params, "format");
+    struct metrics *m = ctl_state(call)->metrics;
+    struct error why;
+    bool prometheus = format && !strcmp(format, "prometheus");
+    if (format && !prometheus && strcmp(format, "openmetrics") != 0) {
+        error_set(&why, RDMAD_E_INVAL, "no format \"%.60s\": it is openmetrics or prometheus",
+                  format);
+        ctl_fail(call, &why);
+        return;
+    }
+    struct metrics_text *text = metrics_source_now(&m->source, !prometheus);
+    ctl_reply(call, text ? json_pack("{s:s#}", "text", text->bytes, text->size) : NULL);
+    metrics_text_put(text);
+}
+
+void metrics_free(struct metrics *m) {
+    if (!m)
+        return;
+    event_drop(m->accepts);
+    event_drop(m->again);
+    m->accepts = NULL;
+    if (m->local)
+        listener_free(m->local);
+    m->local = NULL;
+    list_for_each_safe (node, &m->conns)
+        conn_drop(list_entry(node, struct metrics_conn, node));
+    if (m->fd >= 0)
+        close(m->fd);
+    metrics_source_fini(&m->source);
+    free(m);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * metrics_door.h - GET /metrics by HTTP, where the setting metrics.listen says: a port of loopback,
+ * or RUNTIME_DIR/metrics.sock. Off by default.
+ *
+ * It is a door for strangers: at most METRICS_CONNS connections, of which each is closed after one
+ * request, after METRICS_SECONDS whatever it does, or when its request is too long; who comes
+ * meanwhile waits in the backlog. All answers of a second are one text.
+ */
+#ifndef RDMAD_CTL_METRICS_DOOR_H
+#define RDMAD_CTL_METRICS_DOOR_H
+
+#include "daemon/base/error.h"
+#include "daemon/state/state.h"
+
+#define METRICS_CONNS 8u
+#define METRICS_SECONDS 5
+
+struct metrics;
+
+/* The numbers, and the door if there is to be one. */
+int metrics_new(struct state *st, struct metrics **out, struct error *err);
+/* What it listens on: "127.0.0.1:9471", a path, or "". */
+const char *metrics_where(const struct metrics *m);
+/* Before the tables of st are freed, and before its mailbox is read for the last time. NULL is
+ * allowed. */
+void metrics_free(struct metrics *m);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tally_json.c - see tally_json.h.
+ */
+#include "daemon/ctl/tally_json.h"
+#include "common/errors.h"
+
+static json_t *microseconds(uint64_t ns) {
+    return json_real((double)ns / 1e3);
+}
+
+json_t *tally_spans(const struct histogram *h) {
+    uint64_t count = histogram_count(h);
+    if (!count)
+        return json_null();
+    return json_pack(
+        "{s:I, s:o, s:o, s:o, s:o}", "count", (json_int_t)count, "mean",
+        microseconds(h->sum_ns / count), "p50", microseconds(histogram_share_ns(h, 500)), "p99",
+        microseconds(histogram_share_ns(h, 990)), "p999", microseconds(histogram_share_ns(h, 999)));
+}
+
+json_t *tally_failures(const uint64_t failed[PLANE_CODES]) {
+    json_t *o = json_object();
+    for (unsigned code = 0; code < PLANE_CODES; code++)
+        if (failed[code])
+            json_object_set_new(o, rdmad_error_name(-(int)code),
+                                json_integer((json_int_t)failed[code]));
+    return o;
+}
+
+const char *tally_op_name(unsigned opcode) {
+    static const char *const names[RDMAD_OP_COUNT] = {
+        [RDMAD_OP_READ] = "read", [RDMAD_OP_WRITE] = "write",   [RDMAD_OP_CAS] = "cas",
+        [RDMAD_OP_FADD] = "fadd", [RDMAD_OP_NOTIFY] = "notify", [RDMAD_OP_SEND] = "send",
+    };
+    return opcode < RDMAD_OP_COUNT ? names[opcode] : NULL;
+}
+
+const char *tally_route_name(enum plane_route route) {
+    return route == PLANE_LOCAL ? "local" : "link";
+}
+
+json_t *tally_kinds(const struct plane *plane) {
+    json_t *list = json_array();
+    for (unsigned op = 0; op < RDMAD_OP_COUNT; op++) {
+        for (enum plane_route route = 0; tally_op_name(op) && route < PLANE_ROUTES; route++) {
+            struct histogram h;
+            plane_latency(plane, (uint8_t)op, route, &h);
+            if (histogram_count(&h))
+                json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "op", tally_op_name(op),
+                                                      "route", tally_route_name(route), "lat_us",
+                                                      tally_spans(&h)));
+        }
+    }
+    return list;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usage.c - the two tables of usage.h.
+ */
+#include "daemon/state/usage.h"
+#include <stdio.h>
+#include <string.h>
+
+unsigned usage_user(struct usage *u, uid_t uid) {
+    for (unsigned i = 0; i < u->nusers; i++)
+        if (u->users[i].uid == uid)
+            return i;
+    if (u->nusers == USAGE_ROWS)
+        return USAGE_ROWS;
+    u->users[u->nusers].uid = uid;
+    return u->nusers++;
+}
+
+unsigned usage_peer(struct usage *u, const char *name) {
+    for (unsigned i = 0; i < u->npeers; i++)
+        if (!strcmp(u->peers[i].name, name))
+            return i;
+    if (u->npeers == USAGE_ROWS)
+        return USAGE_ROWS;
+    snprintf(u->peers[u->npeers].name, sizeof(u->peers[0].name), "%s", name);
+    return u->npeers++;
+}
+
+void usage_add(struct usage_sums *to, const struct usage_sums *more) {
+    to->ops += more->ops;
+    to->ops_failed += more->ops_failed;
+    to->bytes_read += more->bytes_read;
+    to->bytes_written += more->bytes_written;
+    to->rebuilds += more->rebuilds;
+    to->retransmits += more->retransmits;
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What two daemons remember of a bad night: links, peers, sessions that were ended, leases, refusals,
+# settings, ops that failed; to whom they tell it, and what why says of each.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+chmod 755 "$work" # others look, too
+a() { "$rdmactl" -d "$work/a" "$@"; }
+b() { "$rdmactl" -d "$work/b" "$@"; }
+
+# has FILE CONDITION: of d, the document in it.
+has() {
+    python3 - "$work/$1" "$2" <<'PYTHON' || fail "$1: not $2: $(head -c 3000 "$work/$1")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["schema"] == 1
+sys.exit(not eval("(" + sys.argv[2] + ")", {"d": d, "any": any, "all": all}))
+PYTHON
+}
+# tells NAME WHAT CAUSE: the daemon comes to remember such an event.
+tells() {
+    "$rdmactl" -d "$work/$1" events >"$work/told" # not a pipe: grep would leave before the end
+    grep -q "  $2 $3" "$work/told"
+}
+fails() { # WORDS COMMAND...
+    local words=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then fail "it went well: $*"; fi
+    grep -qF -- "$words" "$work/said" || fail "$*: not '$words' but $(cat "$work/said")"
+}
+
+start_daemon a
+start_daemon b
+tells a daemon started || fail "the start is not remembered"
+
+echo "* a link, a peer, a session that is ended"
+"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri" 2>/dev/null &
+pids+=($!)
+serve=$!
+uri=$(first_line "$work/uri" "$serve")
+"$rdmactl" -d "$work/b" events -f >"$work/followed" &
+pids+=($!)
+follower=$!
+b bench write -s 64 -n 100 "$uri" >/dev/null
+eventually tells b peer up
+eventually tells b link up
+eventually tells a admitted peer
+eventually grep -q '  link up' "$work/followed"
+b bench write -s 64 -D 60 -q 8 "$uri" >/dev/null 2>"$work/bench.log" &
+pids+=($!)
+bench=$!
+busy() {
+    b -j session show >"$work/told"
+    grep -q '"ops_inflight": *[1-9]' "$work/told"
+}
+eventually busy
+session=$(a -j session show | python3 -c 'import json, sys; print(json.load(sys.stdin)["sessions"][0]["id"])')
+lease=$(a -j lease show | python3 -c 'import json, sys; print(json.load(sys.stdin)["leases"][0]["id"])')
+a -j lease show --where id="$lease" >"$work/holders"
+has holders 'len(d["leases"][0]["holders"]) >= 1 and all(h["peer"] == 1 and h["session"] is None and
+    h["uid"] == '"$(id -u)"' and h["name"] and h["since_s"] >= 0 for h in d["leases"][0]["holders"])'
+a -j why lease "$lease" >"$work/live"
+has live 'd["object"] == "lease" and any("is live" in s for s in d["now"]) and
+    any(e["what"] == "granted" for e in d["events"])'
+a session kick "$session" --why 'the night is bad' >/dev/null
+wait "$bench" && fail "the bench went well without its memory"
+wait "$serve" || true
+eventually tells a session ended
+a -j why session "$session" >"$work/session"
+has session 'd["now"] == [] and any(e["what"] == "session" and "the night is bad" in e["text"] for e in d["events"])'
+a -j why lease "$lease" >"$work/lease"
+has lease 'any("its owner is gone" in s for s in d["now"]) and any(e["cause"] == "ended" for e in d["events"])'
+
+echo "* ops that failed, when their session has gone, too"
+eventually tells b op RDMAD_E_
+b -j events >"$work/events"
+op=$(python3 -c 'import json, sys
+print([e["id"] for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op"][-1])' "$work/events")
+b why op "$op" >"$work/said" || fail "why op"
+grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]*, .*ended with RDMAD_E_LEASE_" "$work/said" || fail "why op: $(cat "$work/said")"
+
+echo "* refusals, limits, settings"
+fails 'there is no lease' b fetch "${uri%=*}=00000000000000000000000000000000"
+eventually tells a refused secret
+a limit set uid:12345 weight=50 >/dev/null
+tells a admin limit.set
+grep -q 'calls limit.set uid:12345 weight=50' "$work/told" || fail "a limit that was set"
+a reload >/dev/null
+tells a admin reload || fail "settings that were read again"
+
+echo "* since, follow, and one document"
+a -j events --since 1h >"$work/hour"
+has hour 'len(d["events"]) > 5 and all(e["ago_s"] < 3600 and e["text"] for e in d["events"]) and
+    [e["number"] for e in d["events"]] == sorted(e["number"] for e in d["events"])'
+fails 'nothing to follow' a -j events -f
+kill -TERM "$follower"
+wait "$follower" || fail "events -f ended badly"
+[ "$(sort "$work/followed" | uniq -d | wc -l)" = 0 ] || fail "an event was told twice"
+
+echo "* a peer that dies, and its link"
+kill -KILL "${pids[0]}"
+b -j peer show >"$work/peers"
+eventually tells b peer '\(lost\|unreachable\)'
+id=$(b -j events | python3 -c 'import json, sys
+print([e["id"] for e in json.load(sys.stdin)["events"] if e["what"] == "peer"][0])')
+b -j why peer "$id" >"$work/peer"
+has peer 'any(e["what"] == "peer" and e["cause"] == "lost" for e in d["events"])'
+
+echo "* who asks for what there is not"
+fails 'nothing is known of lease 4711' b why lease 4711
+fails 'there is no why of a cow' b why cow 1
+fails 'is no number' b why lease x
+
+[ "$(id -u)" = 0 ] || {
+    echo "skipped: only root can be another user"
+    exit 0
+}
+echo "* each sees what is its own"
+start_daemon a2
+other2() { setpriv --reuid 12345 --regid 12345 --clear-groups "$rdmactl" -d "$work/a2" "$@"; }
+"$rdmactl" -d "$work/a2" bench nop -n 10 >/dev/null
+other2 bench nop -n 10 >/dev/null || fail "another user cannot use it"
+eventually tells a2 session 'ended (uid 12345)'
+other2 -j events >"$work/own"
+has own 'd["events"] and all(e["uid"] == 12345 for e in d["events"])'
+fails 'nothing is known of session 1' other2 why session 1
+"$rdmactl" -d "$work/a2" -j events >"$work/all"
+has all 'any(e["uid"] == 12345 for e in d["events"]) and any(e["uid"] == 0 for e in d["events"]) and
+    any(e["uid"] is None for e in d["events"])'

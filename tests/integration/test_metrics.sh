@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Metrics of real daemons: OpenMetrics to the letter, clean for promtool, monotonic, and by HTTP no
+# more than they have to be, whoever comes. What dashboard and alerts name is there.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+here=$RDMAD_SOURCE/tests/integration
+promtool=$(command -v promtool || echo "$RDMAD_SOURCE/build/tools/promtool")
+a() { "$rdmactl" -d "$work/a" "$@"; }
+b() { "$rdmactl" -d "$work/b" "$@"; }
+metrics() { "$here/metrics_text.py" "$work/$1" "${@:2}"; }
+
+# with_door NAME WHERE: a daemon that answers GET /metrics.
+with_door() {
+    mkdir "$work/$1"
+    echo "{\"metrics\": {\"listen\": \"$2\"}}" >"$work/$1.json"
+    "$rdmad" --config "$work/$1.json" --runtime-dir "$work/$1" --listen 127.0.0.1:0 2>"$work/$1.log" &
+    pids+=($!)
+    await_daemon "$1" $!
+}
+with_door a 127.0.0.1:0
+with_door b unix
+
+echo "* where they are answered"
+at=$(a -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])')
+[[ $at == 127.0.0.1:[1-9]* ]] || fail "metrics at $at"
+[ "$(stat -c %a "$work/b/metrics.sock")" = 660 ] || fail "metrics.sock is for others, too"
+for where in 0.0.0.0:9471 192.0.2.1:9471 localhost:9471 '[::]:9471' 127.0.0.1; do
+    echo "{\"metrics\": {\"listen\": \"$where\"}}" >"$work/bad.json"
+    if "$rdmad" --check-config --config "$work/bad.json" 2>"$work/said"; then fail "$where is taken"; fi
+    grep -q 'metrics.listen' "$work/said" || fail "$where: $(cat "$work/said")"
+done
+
+echo "* what is in them"
+head -c 3000000 /dev/urandom >"$work/file"
+a share "$work/file" >"$work/uri" 2>/dev/null &
+pids+=($!)
+uri=$(first_line "$work/uri" $!)
+b fetch "$uri" >"$work/out"
+cmp -s "$work/file" "$work/out" || fail "other bytes"
+# A wrong secret is a refusal.
+if b fetch "${uri%=*}=00000000000000000000000000000000" >/dev/null 2>"$work/said"; then fail "fetched"; fi
+b metrics >"$work/b1"
+metrics b1
+[ "$(metrics b1 --value rdmad_read_bytes_total)" = 3000000 ] || fail "bytes that were read"
+[ "$(metrics b1 --value rdmad_user_read_bytes_total uid="$(id -u)")" = 3000000 ] || fail "bytes of the user, who has gone"
+[ "$(metrics b1 --value rdmad_peer_read_bytes_total)" = 3000000 ] || fail "bytes of the peer"
+[ "$(metrics b1 --value rdmad_op_latency_seconds_count op=read route=link)" -ge 1 ] || fail "no latency"
+[ "$(metrics b1 --value rdmad_audit_events_total event=refused cause=secret)" -ge 1 ] || fail "no refusal"
+[ "$(metrics b1 --value rdmad_limit_used resource=sessions)" = 0 ] || fail "sessions that have gone are in use"
+[ "$(metrics b1 --value rdmad_limit resource=sessions)" = 4096 ] || fail "the limit of sessions"
+
+echo "* sums only grow, with sessions and without"
+b fetch "$uri" >"$work/out"
+b metrics >"$work/b2"
+[ "$(metrics b2 --value rdmad_user_read_bytes_total uid="$(id -u)")" = 6000000 ] || fail "bytes of both sessions"
+[ "$(metrics b2 --value rdmad_peer_read_bytes_total)" = 6000000 ] || fail "bytes of both links"
+
+echo "* the older format, and promtool"
+b metrics -f prometheus >"$work/old"
+grep -q '^# TYPE rdmad_ops_total counter$' "$work/old" || fail "names of families"
+! grep -q '^# EOF' "$work/old" || fail "an end where there is none"
+if b metrics -f xml >/dev/null 2>"$work/said"; then fail "another format"; fi
+if [ -x "$promtool" ]; then
+    "$promtool" check metrics <"$work/old" >"$work/said" 2>&1 || fail "promtool: $(cat "$work/said")"
+    [ ! -s "$work/said" ] || fail "promtool: $(cat "$work/said")"
+    "$promtool" check config "$RDMAD_SOURCE/deploy/prometheus/prometheus.yml" >"$work/said" 2>&1 ||
+        fail "promtool: $(cat "$work/said")"
+    grep -q 'SUCCESS: 1[0-9] rules found' "$work/said" || fail "promtool: $(cat "$work/said")"
+else
+    echo "skipped: there is no promtool; ./check has it from the package prometheus"
+fi
+
+echo "* dashboard and alerts name what there is"
+metrics b1 --names "$RDMAD_SOURCE/deploy/prometheus/rdmad.rules.yml" "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
+echo 'rate(rdmad_no_such_total[5m])' >"$work/wrong"
+if metrics b1 --names "$work/wrong" >/dev/null 2>&1; then fail "a name that there is not"; fi
+python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
+
+echo "* by HTTP, however somebody behaves"
+"$here/metrics_http.py" "$at" "$work/b/metrics.sock"
+
+echo "* with it off there is no door"
+start_daemon c
+[ ! -e "$work/c/metrics.sock" ] || fail "a socket that nobody asked for"
+[ "$("$rdmactl" -d "$work/c" -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])')" = "" ] ||
+    fail "it listens"

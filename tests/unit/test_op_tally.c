@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* How long ops took is known to the nanosecond of the scripted clock, and each failure's status. */
+#define BYTES 65536u
+#include "tests/unit/op_routes.h"
+
+static struct rdmad_sqe sqe_of(uint8_t opcode, uint64_t lease, uint64_t length) {
+    return (struct rdmad_sqe){
+        .opcode = opcode, .pool = RIG_HANDLE(0), .lease = lease, .length = length};
+}
+
+static uint64_t count_of(uint8_t opcode, enum plane_route route, uint64_t *sum_ns) {
+    struct histogram h;
+    plane_latency(rig.plane[HERE], opcode, route, &h);
+    *sum_ns = h.sum_ns;
+    return histogram_count(&h);
+}
+
+/* What ended in the last turn counts when the next begins. */
+static void one_more_turn(void) {
+    rig_run_until(&rig, sim_now() + 1);
+    rig_settle(&rig);
+}
+
+Test(tally, an_op_by_a_link_took_as_long_as_its_way) {
+    routes_up(NULL, 1, CLOCK_NEVER);
+    sim_script()->delay_min_ns = sim_script()->delay_max_ns = 70000;
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    uint64_t before = sim_now(), sum_ns;
+    cr_assert_eq(rig_do(&c, &sqe).status, 0);
+    uint64_t took = sim_now() - before;
+    one_more_turn();
+    cr_assert_eq(count_of(RDMAD_OP_WRITE, PLANE_LINK, &sum_ns), 1);
+    cr_expect_geq(took, 70000);
+    cr_expect(sum_ns >= took && sum_ns <= took + 1, "%lu, not %lu", sum_ns, took);
+    cr_expect_eq(count_of(RDMAD_OP_WRITE, PLANE_LOCAL, &sum_ns), 0);
+    cr_expect_eq(count_of(RDMAD_OP_READ, PLANE_LINK, &sum_ns), 0);
+
+    struct plane_tally tally;
+    struct plane_lane_stats stats;
+    plane_session_tally(c.session, &tally);
+    cr_expect(histogram_count(&tally.latency) == 1 && tally.latency.sum_ns >= took);
+    plane_lane_stats(remote.lane, &stats);
+    cr_expect(stats.ops == 1 && stats.bytes_written == 64 && stats.ops_failed == 0);
+    cr_expect(histogram_count(&stats.latency) == 1 && stats.latency.sum_ns >= took);
+    routes_down();
+}
+
+Test(tally, what_begins_and_ends_in_one_turn_counts_until_the_next) {
+    routes_up(NULL, 1, CLOCK_NEVER);
+    uint64_t sum_ns;
+    for (unsigned i = 0; i < 5; i++) {
+        struct rdmad_sqe sqe = sqe_of(i < 3 ? RDMAD_OP_READ : RDMAD_OP_WRITE, LOCAL, 64);
+        rig_put(&c, &sqe);
+    }
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    worker_turn(w, sim_now());
+    cr_expect_eq(w->latency.count, 2, "reads are one note, writes another");
+    worker_turn(w, sim_now() + 250);
+    cr_assert_eq(count_of(RDMAD_OP_READ, PLANE_LOCAL, &sum_ns), 3);
+    cr_expect_eq(sum_ns, 3 * 250);
+    cr_assert_eq(count_of(RDMAD_OP_WRITE, PLANE_LOCAL, &sum_ns), 2);
+    cr_expect_eq(sum_ns, 2 * 250);
+    routes_down();
+}
+
+Test(tally, more_kinds_in_a_turn_than_there_are_notes_are_all_counted) {
+    enum { SESSIONS = LATENCY_NOTES + 9 };
+    static struct rig_client many[SESSIONS];
+    uint64_t sum_ns;
+    routes_up(NULL, 1, CLOCK_NEVER);
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        rig_client_up(&rig, &many[i], 2, 2, 4096);
+        rig_lease_local(&many[i], LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &audit);
+    }
+    rig_settle(&rig);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, 8);
+    for (unsigned i = 0; i < SESSIONS; i++)
+        rig_put(&many[i], &sqe);
+    rig_settle(&rig);
+    one_more_turn();
+    cr_expect_eq(count_of(RDMAD_OP_WRITE, PLANE_LOCAL, &sum_ns), SESSIONS);
+    for (unsigned i = 0; i < SESSIONS; i++)
+        rig_client_down(&many[i]);
+    routes_down();
+}
+
+Test(tally, a_failure_counts_by_its_status_and_not_as_time) {
+    routes_up(NULL, 1, CLOCK_NEVER);
+    struct rdmad_sqe late = sqe_of(RDMAD_OP_WRITE, REMOTE, 8);
+    late.timeout_ns = 1000;
+    sim_script()->delay_min_ns = sim_script()->delay_max_ns = 1000000;
+    cr_assert_eq(rig_do(&c, &late).status, RDMAD_E_TIMEOUT);
+    struct rdmad_sqe beyond = sqe_of(RDMAD_OP_READ, LOCAL, 2 * BYTES);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(rig_do(&c, &beyond).status, RDMAD_E_RANGE);
+    one_more_turn();
+
+    uint64_t failed[PLANE_CODES], sum_ns;
+    struct plane_tally tally;
+    plane_failures(rig.plane[HERE], failed);
+    plane_session_tally(c.session, &tally);
+    cr_expect(failed[-RDMAD_E_TIMEOUT] == 1 && failed[-RDMAD_E_RANGE] == 3 && failed[0] == 0);
+    cr_expect_eq(memcmp(failed, tally.failed, sizeof(failed)), 0);
+    cr_expect_eq(histogram_count(&tally.latency), 0);
+    cr_expect_eq(count_of(RDMAD_OP_WRITE, PLANE_LINK, &sum_ns), 0);
+    routes_down();
+}
+
+/* The notes of a session that ends in the turn of its last op point to it, who is freed when that
+ * is answered. */
+static unsigned answered, noted;
+
+static void answer(void *arg, const struct error *result) {
+    const struct worker *w = &rig.plane[HERE]->worker[0];
+    (void)arg;
+    (void)result;
+    answered++;
+    for (unsigned i = 0; i < w->latency.count; i++)
+        noted += w->latency.notes[i].session->id == RIG_SESSION + 1;
+}
+
+/* A turn of each worker, after which the control thread is at once. */
+static void turn_and_hear(void) {
+    for (int i = 0; i < 2; i++) {
+        struct worker *w = &rig.plane[i]->worker[0];
+        op_fabric_wake(RIG_FABRIC(rig, w), sim_now());
+        worker_turn(w, sim_now());
+        mailbox_drain(&rig.control);
+    }
+    sim_advance(10000);
+}
+
+Test(tally, a_session_that_ends_leaves_no_note_of_itself) {
+    unsigned done = 0;
+    for (uint64_t wait_ns = 100000; wait_ns <= 3000000; wait_ns += 100000) {
+        uint64_t sum_ns, failed[PLANE_CODES];
+        struct rig_client ends;
+        answered = noted = 0;
+        routes_up(NULL, wait_ns, CLOCK_NEVER);
+        rig_client_up(&rig, &ends, 2, 2, 4096);
+        rig_lease(&ends, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+        sim_script()->lazy_cancel = true; /* so it may be done all the same */
+        sim_script()->delay_min_ns = sim_script()->delay_max_ns = 1000000;
+        struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+        rig_put(&ends, &sqe);
+        rig_settle(&rig);
+        rig_run_until(&rig, sim_now() + wait_ns);
+        plane_session_drop(ends.session, answer, NULL);
+        for (unsigned i = 0; !answered && i < 100000; i++)
+            turn_and_hear();
+        cr_assert(answered);
+        cr_expect_eq(noted, 0, "after %lu ns a note points to a session that is gone", wait_ns);
+        rig_client_free(&ends);
+        one_more_turn();
+        uint64_t count = count_of(RDMAD_OP_WRITE, PLANE_LINK, &sum_ns);
+        plane_failures(rig.plane[HERE], failed);
+        cr_expect_eq(count + failed[-RDMAD_E_CANCELED], 1);
+        done += (unsigned)count;
+        routes_down();
+    }
+    cr_expect(done > 10 && done < 30, "%u of 30 were done", done);
+}
+
+Test(tally, the_last_failures_are_told_in_their_order) {
+    struct plane_failure failed[PLANE_FAILURES];
+    routes_up(NULL, 1, CLOCK_NEVER);
+    cr_expect_eq(plane_session_failures(c.session, failed), 0);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, LOCAL, 2 * BYTES);
+    for (unsigned i = 0; i < 20; i++) {
+        sqe.user_data = i;
+        cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
+    }
+    struct rdmad_sqe late = sqe_of(RDMAD_OP_WRITE, REMOTE, 8);
+    late.timeout_ns = 1000;
+    late.user_data = 20;
+    sim_script()->delay_min_ns = sim_script()->delay_max_ns = 1000000;
+    cr_assert_eq(rig_do(&c, &late).status, RDMAD_E_TIMEOUT);
+    unsigned count = plane_session_failures(c.session, failed);
+    cr_assert_eq(count, PLANE_FAILURES - 1, "the oldest might be written over, and is left out");
+    for (unsigned i = 0; i < count; i++)
+        cr_expect_eq(failed[i].user_data, 21 - count + i);
+    const struct plane_failure *last = &failed[count - 1], *refused = &failed[0];
+    cr_expect(last->status == RDMAD_E_TIMEOUT && last->opcode == RDMAD_OP_WRITE);
+    cr_expect(last->route == PLANE_LINK && last->lease == RIG_LEASE && last->length == 8);
+    cr_expect(last->outcome != RDMAD_DONE && last->at_ns);
+    cr_expect(refused->status == RDMAD_E_RANGE && refused->lease == 901);
+    cr_expect(refused->outcome == RDMAD_FAILED_UNTOUCHED && refused->length == 2 * BYTES);
+    routes_down();
+}
