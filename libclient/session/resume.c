@@ -28,8 +28,8 @@
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
-#include "libclient/session/hello.h"
 #include "libclient/ring/ring.h"
+#include "libclient/session/hello.h"
 #include "libclient/session/watch.h"
 #include <fcntl.h>
 #include <poll.h>

@@ -33,7 +33,7 @@ initialize() { # compiler, language flags...
     command -v "$1" >/dev/null || return 0
     {
         echo '#include <rdmad/rdmad.h>'
-        grep -ohE '^#define RDMAD_[A-Z_]+_INIT\b' include/rdmad/{rdmad,transfer}.h | while read -r _ macro; do
+        grep -ohE '^#define RDMAD_[A-Z_]+_INIT\b' include/rdmad/{rdmad,channel,transfer}.h | while read -r _ macro; do
             name=$(echo "${macro%_INIT}" | tr '[:upper:]' '[:lower:]')
             echo "struct $name make_$name(void); struct $name make_$name(void) {"
             echo "    struct $name it = $macro; return it; }"

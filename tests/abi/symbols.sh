@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 grep -oE '^ +rdmad_[a-z0-9_]+;' "$source/libclient/librdmad.map" | tr -d ' ;' | sort >"$work/map"
 nm -D --defined-only "$build/libclient/librdmad.so" | awk '$2 == "T" { print $3 }' |
     sed 's/@.*//' | sort >"$work/exported"
-cat "$source"/include/rdmad/{rdmad,transfer}.h | sed 's,/\*.*\*/,,' | tr '\n' ' ' |
+cat "$source"/include/rdmad/{rdmad,channel,transfer}.h | sed 's,/\*.*\*/,,' | tr '\n' ' ' |
     grep -oE 'RDMAD_API [^;(]*\(' | grep -oE 'rdmad_[a-z0-9_]+\($' | tr -d '(' | sort >"$work/declared"
 
 [ -s "$work/declared" ] || { echo "no declarations found in rdmad.h"; exit 1; }
