@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * latency.h - how long ops took, by kind and route, by session and by lane, and how they failed.
+ * tally.h - how long ops took, by kind and route, by session and by lane, and how they failed.
  *
  * An op's time is from the turn in which its sqe was taken to the end of the turn that published
  * its completion. Both moments are known anyway: a turn begins with the time. So what ends in a
