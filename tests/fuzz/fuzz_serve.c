@@ -86,6 +86,9 @@ HANDLER(serve_lease_resume, rdmad_lease_resume_req)
 HANDLER(serve_attach_resume, rdmad_attach_resume_req)
 HANDLER(serve_channel_proof, rdmad_channel_proof_req)
 HANDLER(serve_channel_resume, rdmad_channel_resume_req)
+HANDLER(serve_part_resume, rdmad_part_resume_req)
+HANDLER(serve_service_resume, rdmad_service_resume_req)
+HANDLER(serve_budget_resume, rdmad_budget_resume_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct session s = {.version = RDMAD_ABI_VERSION,

@@ -46,8 +46,9 @@ static void note_done(struct worker *w, const struct op *op, struct op_lane *lan
 
 /* ---- what failed ---------------------------------------------------------------------------- */
 
+/* Whoever reads it sees a count that says so, too: that the one before is over, at least. */
 static void failures_put(uint64_t *word, uint64_t value) {
-    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 /* Who ends its own op, or itself, need not be told why. */
@@ -71,20 +72,19 @@ unsigned tally_failures_read(const struct op_session *s, struct plane_failure ou
     uint64_t first = end > PLANE_FAILURES ? end - PLANE_FAILURES : 0;
     for (uint64_t i = first; i < end; i++) {
         const struct op_failure *f = &s->failures[i % PLANE_FAILURES];
-        uint64_t what = __atomic_load_n(&f->what, __ATOMIC_RELAXED);
+        uint64_t what = __atomic_load_n(&f->what, __ATOMIC_ACQUIRE);
         out[i - first] =
-            (struct plane_failure){.at_ns = __atomic_load_n(&f->at_ns, __ATOMIC_RELAXED),
-                                   .user_data = __atomic_load_n(&f->user_data, __ATOMIC_RELAXED),
-                                   .length = __atomic_load_n(&f->length, __ATOMIC_RELAXED),
-                                   .bytes = __atomic_load_n(&f->bytes, __ATOMIC_RELAXED),
-                                   .lease = __atomic_load_n(&f->lease, __ATOMIC_RELAXED),
+            (struct plane_failure){.at_ns = __atomic_load_n(&f->at_ns, __ATOMIC_ACQUIRE),
+                                   .user_data = __atomic_load_n(&f->user_data, __ATOMIC_ACQUIRE),
+                                   .length = __atomic_load_n(&f->length, __ATOMIC_ACQUIRE),
+                                   .bytes = __atomic_load_n(&f->bytes, __ATOMIC_ACQUIRE),
+                                   .lease = __atomic_load_n(&f->lease, __ATOMIC_ACQUIRE),
                                    .status = -(int)(what >> 32),
                                    .opcode = (uint8_t)(what >> 16),
                                    .outcome = (uint8_t)(what >> 8),
                                    .route = (uint8_t)what};
     }
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    uint64_t now = __atomic_load_n(&s->nfailures, __ATOMIC_RELAXED);
+    uint64_t now = __atomic_load_n(&s->nfailures, __ATOMIC_ACQUIRE);
     uint64_t good = now + 1 > PLANE_FAILURES ? now + 1 - PLANE_FAILURES : 0;
     unsigned lost = good > first ? (unsigned)(good > end ? end - first : good - first) : 0;
     for (uint64_t i = first + lost; i < end; i++)
