@@ -8,6 +8,7 @@
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include "daemon/serve/handlers.h"
+#include "daemon/serve/pace.h"
 #include "daemon/serve/serve.h"
 #include "daemon/serve/unsent.h"
 #include "daemon/state/channel.h"
@@ -20,31 +21,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CALLS_BURST_NS NSEC_PER_SEC /* so much of its rate a user may use at once */
 /* Who is so far ahead of its rate is turned away: each connection may be ahead by one request, and
  * connections could come without end. */
 #define CALLS_AHEAD_NS (4 * NSEC_PER_SEC)
 
-/* Counts a request of the user by its rate; coming is one, too. One that asks faster is read no
- * further for now; its other sessions come to that with their next request. */
+/* Coming is a request, too. One that asks faster is read no further for now; its other sessions
+ * come to that with their next request. */
 static void pace(struct session *s) {
-    struct quota_account *a = s->uid_account;
-    const struct state *st = s->state;
-    const struct policy_value *own = &s->policy.value[RULE_CALLS_PER_SECOND_PER_UID];
-    uint64_t rate = own->rule ? own->number : st->config->max_calls_uid, now = state_now(st);
-    if (!rate) /* of tests that have no settings */
-        return;
-    uint64_t from = clock_left(CALLS_BURST_NS, now);
-    if (a->calls_due_ns < from)
-        a->calls_due_ns = from;
-    a->calls_due_ns += NSEC_PER_SEC / rate;
-    if (a->calls_due_ns <= now)
+    uint64_t ahead_ns = pace_count(s);
+    if (!ahead_ns)
         return;
     AUDIT(THROTTLED, "calls", session_who(s), audit_object("session", s->id),
           ("uid %u makes more than %" PRIu64
            " requests a second (limits.calls_per_second_per_uid): they wait",
-           (unsigned)s->uid, rate));
-    conn_rest(s->conn, a->calls_due_ns - now);
+           (unsigned)s->uid, pace_rate(s)));
+    conn_rest(s->conn, ahead_ns);
 }
 
 static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
@@ -125,7 +116,7 @@ static int check_group(const struct state *st, const struct conn_peer *peer, str
 
 static int check_pace(struct state *st, uid_t uid, uint32_t tenant, struct error *err) {
     uint64_t now = state_now(st);
-    quota_forget_idle(&st->quota, clock_left(CALLS_BURST_NS, now));
+    quota_forget_idle(&st->quota, clock_left(PACE_BURST_NS, now));
     const struct quota_account *a = quota_find(&st->quota, uid, tenant);
     if (!a || a->calls_due_ns <= now + CALLS_AHEAD_NS)
         return 0;

@@ -155,7 +155,8 @@ static void attach_due(struct attach_again *again, const struct error *why) {
         return;
     }
     note_uri(call->handle, &uri);
-    attach_begin(call, &uri, clock_left(state_now(again->session->state), again->until_ns));
+    uint64_t left_ns = clock_left(state_now(again->session->state), again->until_ns);
+    attach_begin(call, &uri, left_ns ? left_ns : 1); /* 0 would be the default */
 }
 
 void attach_by_number(const struct request *rq, const struct rdmad_lease_attach_req *req,

@@ -5,9 +5,11 @@
 #include "daemon/serve/attach_again.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
+#include "daemon/serve/pace.h"
 #include "daemon/state/origin.h"
 
 #define AGAIN_NS (20 * NSEC_PER_MSEC)
+#define AGAIN_MOST_NS (250 * NSEC_PER_MSEC)
 
 static void again_stop_waiting(struct attach_again *a) {
     timer_unset(&a->session->state->timers, &a->timer);
@@ -42,20 +44,44 @@ static bool again_is_allowed(const struct attach_again *a) {
            clock_after(state_now(s->state), AGAIN_NS) < a->until_ns;
 }
 
+/* The pause, up to half as much again, so that not all come at one moment, and what the user's rate
+ * makes of it. */
+static uint64_t again_at_ns(struct attach_again *a) {
+    uint64_t now_ns = state_now(a->session->state), ahead_ns = pace_count(a->session);
+    a->pause_ns = a->pause_ns ? 2 * a->pause_ns : AGAIN_NS;
+    if (a->pause_ns > AGAIN_MOST_NS)
+        a->pause_ns = AGAIN_MOST_NS;
+    return clock_after(now_ns, ahead_ns + a->pause_ns + now_ns % (a->pause_ns / 2));
+}
+
+/* No longer than leases would wait for that daemon. */
+static void again_begin(struct attach_again *a) {
+    const struct state *st = a->session->state;
+    uint64_t most_ns = clock_after(state_now(st), st->config->peer_return_ms * NSEC_PER_MSEC);
+    a->patient = true;
+    if (a->until_ns > most_ns)
+        a->until_ns = most_ns;
+}
+
 bool attach_waits(struct attach_again *a, const struct error *why) {
     struct error none;
     if (!again_is_allowed(a))
         return false;
     struct session *s = a->session;
     struct state *st = s->state;
-    a->patient = a->patient || peers_await(st->peers, &a->uri);
-    if (!again_may_mend(a, why) || quota_charge(&st->quota, &s->account, s->uid_account,
-                                                QUOTA_QUESTIONS, 1, &a->charge, &none))
+    bool waited = a->patient;
+    a->patient = waited || peers_await(st->peers, &a->uri);
+    if (!again_may_mend(a, why))
         return false;
-    a->patient = true;
+    if (!waited)
+        again_begin(a);
+    uint64_t at_ns = again_at_ns(a);
+    if (at_ns >= a->until_ns || quota_charge(&st->quota, &s->account, s->uid_account,
+                                             QUOTA_QUESTIONS, 1, &a->charge, &none))
+        return false;
     a->waiting.give_up = again_given_up;
     timer_init(&a->timer, again_is_due);
-    if (timer_set(&st->timers, &a->timer, clock_after(state_now(st), AGAIN_NS))) {
+    if (timer_set(&st->timers, &a->timer, at_ns)) {
         quota_discharge(&a->charge);
         return false;
     }

@@ -3,7 +3,8 @@
  * attach_again.h - an attach at a daemon that is just giving way to its next life is asked again.
  *
  * Leases that there are wait for a peer that has gone (peer/lessee/return.h); who attaches in that
- * moment waits as well, as long as his attach may take, if his session outlives its daemon. That
+ * moment waits as well, as long as his attach may take and leases would wait, if his session
+ * outlives its daemon. Each time that it is asked again is a request by the user's rate. That
  * the peer leaves is known by its own word, by the loss of a connection that was up, or because
  * leases of its are away.
  */
@@ -17,6 +18,7 @@ struct attach_again {
     struct session *session; /* NULL, like all else here: it is not asked again */
     struct rdmad_uri uri;
     uint64_t until_ns; /* how long the attach may take, or 0 */
+    uint64_t pause_ns; /* until it is asked again, doubled each time */
     bool patient;      /* the other daemon is known to have left */
     struct timer timer;
     struct session_call waiting;

@@ -45,8 +45,9 @@ struct budget {
     struct list orders; /* that have leases or will have */
     struct list untold; /* that were handed over, which the client does not know yet */
     struct list requesters;
-    unsigned count; /* of orders */
-    bool shut;      /* nobody has said yet what its owner has of it */
+    unsigned count;  /* of orders */
+    unsigned pieces; /* that were handed over */
+    bool shut;       /* nobody has said yet what its owner has of it */
     bool closing;
     struct session_waiter closed;
 };
@@ -72,6 +73,28 @@ struct order {
 /* The user of extents that were handed over, and of which the owner was told. */
 static char owners[1];
 
+/* ---- pieces ------------------------------------------------------------------------------ */
+
+static int pieces_check(const struct budget *b, struct error *err) {
+    const struct session *s = b->pool->session;
+    if (s->uid_account->budget_pieces < BUDGET_PIECES_MAX)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "%u pieces of memory were handed over to services of uid %u, and %u is the "
+                     "limit: its program has to give some back (rdmad_service_free)",
+                     s->uid_account->budget_pieces, (unsigned)s->uid, BUDGET_PIECES_MAX);
+}
+
+static void pieces_add(struct budget *b) {
+    b->pieces++;
+    b->pool->session->uid_account->budget_pieces++;
+}
+
+static void pieces_drop(struct budget *b, unsigned count) {
+    b->pieces -= count;
+    b->pool->session->uid_account->budget_pieces -= count;
+}
+
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void budget_check_free(struct budget *b) {
@@ -87,6 +110,7 @@ static void budget_check_free(struct budget *b) {
     }
     extents_fini(b->extents);
     free(b->extents);
+    pieces_drop(b, b->pieces);
     b->pool->budgets--;
     pool_unref(b->pool);
     free(b);
@@ -292,6 +316,8 @@ static int order_take(struct budget *b, const struct budget_ask *ask, struct ord
                       struct error *err) {
     bool full = false;
     int rc = check_ask(b, ask, err);
+    if (!rc)
+        rc = pieces_check(b, err);
     if (rc)
         return rc;
     struct requester *r = requester_of(b, &ask->who);
@@ -343,6 +369,7 @@ static void budget_take_back(struct order *o, const struct lease *l) {
     o->lease = NULL;
     o->lease_id = l->id;
     b->handed_over += o->extent->length;
+    pieces_add(b);
     b->count--;
     list_append(&b->untold, &o->node);
     session_tell(b->pool->session, &o->late_hand_over);
@@ -469,6 +496,7 @@ int budget_free(struct budget *b, uint64_t offset, struct error *err) {
                          " was handed over to service \"%s\", or it was given back already",
                          offset, b->name);
     b->handed_over -= e->length;
+    pieces_drop(b, 1);
     extents_give(b->extents, e);
     return 0;
 }
@@ -476,10 +504,13 @@ int budget_free(struct budget *b, uint64_t offset, struct error *err) {
 int budget_keep(struct budget *b, uint64_t offset, uint64_t length, struct error *err) {
     bool no_room = true;
     struct extent *e = NULL;
+    if (pieces_check(b, err))
+        return err->code;
     if (b->shut && offset >= b->offset)
         e = extents_take_at(b->extents, offset - b->offset, length, owners, &no_room);
     if (e) {
         b->handed_over += e->length;
+        pieces_add(b);
         return 0;
     }
     if (!no_room)

@@ -23,6 +23,9 @@
 #include "daemon/state/lease.h"
 
 #define BUDGET_LEASES_MAX 256u
+/* Pieces of memory that were handed over to all services of a user and not given back: each is some
+ * 80 bytes of the daemon's. */
+#define BUDGET_PIECES_MAX 65536u
 
 struct budget;
 
@@ -63,7 +66,7 @@ int budget_free(struct budget *b, uint64_t offset, struct error *err);
 
 /* For a budget that is shut still: what begins at that offset in the pool was handed over to its
  * owner at an earlier life of the daemon, and is the owner's until budget_free. What is none of its
- * own, or is taken twice, is refused with RDMAD_E_RANGE. */
+ * own, or is taken twice, is refused with RDMAD_E_RANGE, one too many with RDMAD_E_LIMIT. */
 int budget_keep(struct budget *b, uint64_t offset, uint64_t length, struct error *err);
 void budget_open(struct budget *b);
 

@@ -47,12 +47,20 @@ int extents_init(struct extents *x, uint64_t length) {
     return extent_new(x, 0, length) ? 0 : RDMAD_E_NOMEM;
 }
 
+/* Leaves first, so that nothing is put in order that goes next. */
 void extents_fini(struct extents *x) {
-    while (x->tree.root) {
-        struct extent *e = extent_of(x->tree.root);
-        tree_remove(&x->tree, &e->node);
-        free(e);
+    for (struct tree_node *node = x->tree.root; node;) {
+        struct tree_node *up = node->parent;
+        if (node->left || node->right) {
+            node = node->left ? node->left : node->right;
+            continue;
+        }
+        if (up)
+            *(up->left == node ? &up->left : &up->right) = NULL;
+        free(extent_of(node));
+        node = up;
     }
+    x->tree.root = NULL;
 }
 
 uint64_t extents_longest(const struct extents *x) {

@@ -99,23 +99,27 @@ static struct keepalive *keepalive_new(struct channel *ch, const struct keepaliv
 
 int keepalive_set(struct channel *ch, const struct keepalive_terms *terms, struct error *err) {
     struct quota_account *user = ch->session->uid_account;
-    struct keepalive *k;
-    uint64_t every_ns = keepalive_every_ns(terms), questions;
+    struct keepalive *k = NULL;
+    if (terms->silent_ns) { /* what is refused leaves the one that there is */
+        uint64_t every_ns = keepalive_every_ns(terms);
+        uint64_t questions = (NSEC_PER_SEC + every_ns - 1) / every_ns;
+        uint32_t others =
+            user->keepalive_questions - (ch->keepalive ? keepalive_of(ch)->questions : 0);
+        if (others + questions > KEEPALIVE_QUESTIONS_MAX)
+            return error_set(err, RDMAD_E_LIMIT,
+                             "keep-alives of uid %u's other channels ask %" PRIu32
+                             " times a second, this one would %" PRIu64
+                             " times, and %u is the limit: have fewer, or longer ones",
+                             (unsigned)ch->session->uid, others, questions,
+                             KEEPALIVE_QUESTIONS_MAX);
+        k = keepalive_new(ch, terms, (uint32_t)questions);
+        if (!k)
+            return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel's keep-alive");
+    }
     if (ch->keepalive)
         keepalive_drop(ch);
-    if (!terms->silent_ns)
-        return 0;
-    questions = (NSEC_PER_SEC + every_ns - 1) / every_ns;
-    if (user->keepalive_questions + questions > KEEPALIVE_QUESTIONS_MAX)
-        return error_set(err, RDMAD_E_LIMIT,
-                         "keep-alives of uid %u's channels ask %" PRIu32
-                         " times a second, this one "
-                         "would %" PRIu64 " times, and %u is the limit: have fewer, or longer ones",
-                         (unsigned)ch->session->uid, user->keepalive_questions, questions,
-                         KEEPALIVE_QUESTIONS_MAX);
-    k = keepalive_new(ch, terms, (uint32_t)questions);
     if (!k)
-        return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel's keep-alive");
+        return 0;
     ch->keepalive = &k->base;
     user->keepalive_questions += k->questions;
     keepalive_ask(ch); /* so that the time counts from now on */

@@ -423,6 +423,37 @@ Test(budget, a_requester_has_no_more_rights_than_the_service_gives) {
     }
 }
 
+Test(budget, what_a_user_has_of_its_services_is_so_many_pieces_at_most) {
+    struct budget_terms t = terms();
+    struct error err;
+    uint32_t *pieces = &owner->uid_account->budget_pieces;
+    t.shut = true;
+    begin(&t);
+    *pieces = BUDGET_PIECES_MAX - 1; /* of other services */
+    cr_assert_eq(budget_keep(b, 4 * PAGE, PAGE, &err), 0, "%s", err.text);
+    cr_expect_eq(budget_keep(b, 6 * PAGE, PAGE, &err), RDMAD_E_LIMIT, "one too many");
+    cr_expect(strstr(err.text, "65536 pieces") && strstr(err.text, "give some back"), "%s",
+              err.text);
+    budget_open(b);
+    cr_expect_eq(ask(PAGE), RDMAD_E_LIMIT, "%s", got.result.text);
+    cr_expect_eq(budget_free(b, 4 * PAGE, &err), 0, "%s", err.text);
+    cr_expect_eq(ask(PAGE), 0, "%s", got.result.text);
+    cr_expect_eq(*pieces, BUDGET_PIECES_MAX - 1);
+    *pieces = 0;
+    budget_close(b, NULL, NULL);
+    fake_answer_all();
+    t.shut = true;
+    begin(&t);
+    for (unsigned i = 0; i < 8; i++)
+        cr_assert_eq(budget_keep(b, (2 + 2 * i) * PAGE, PAGE, &err), 0, "%s", err.text);
+    cr_expect_eq(*pieces, 8);
+    budget_close(b, NULL, NULL);
+    fake_answer_all();
+    cr_expect_eq(*pieces, 0, "%u are charged on", *pieces);
+    t.shut = false;
+    begin(&t);
+}
+
 Test(budget, one_that_is_brought_back_gives_nothing_before_all_is_said) {
     struct budget_terms t = terms();
     struct error err;
