@@ -239,8 +239,10 @@ bool cqs_arm(struct verbs *v) {
         if (cq->held == 0) {
             int n = cq_take(cq);
             cq->held = n > 0 ? (unsigned)n : 0;
+            if (n == 0)
+                slot_rings_free(cq);
         }
-        safe = safe && cq->held == 0;
+        safe = safe && cq->held == 0 && cq->reserved; /* else the next turn closes it */
     }
     return safe;
 }
