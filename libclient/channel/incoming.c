@@ -142,7 +142,8 @@ static int incoming_claim_this(struct rdmad_service *service, const struct rdmad
 
 static int incoming_claimed_accept(struct rdmad_service *service, const struct rdmad_incoming *who,
                                    rdmad_channel **out) {
-    struct rdmad_channel_accept_req request = {.service = service->number, .incoming = who->id};
+    struct rdmad_channel_accept_req request = {.service = rdmad_service_number(service),
+                                               .incoming = who->id};
     struct rdmad_channel *c = rdmad_channel_new(service->session, service->name, true);
 
     if (!c)
@@ -178,7 +179,8 @@ int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int t
 
 int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who, const char *text) {
     RDMAD_LIVE(service, SERVICE);
-    struct rdmad_channel_reject_req request = {.service = service->number, .incoming = who->id};
+    struct rdmad_channel_reject_req request = {.service = rdmad_service_number(service),
+                                               .incoming = who->id};
     struct rdmad_incoming claimed;
     int rc = rdmad_copy_text(service->session, request.text, sizeof(request.text), text,
                              "text of a reject", RDMAD_E_INVAL);

@@ -207,7 +207,8 @@ void rdmad_service_close(rdmad_service *service) {
     struct rdmad_service **at;
     if (!service)
         return;
-    rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, __func__);
+    RDMAD_LIVE(service, SERVICE);
+    rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, rdmad_service_number(service), __func__);
     struct rdmad_service_close_req request = {.service = 0};
     struct rdmad_session *s = service->session;
     struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_CLOSE,

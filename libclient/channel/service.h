@@ -71,4 +71,12 @@ int rdmad_services_resume(struct rdmad_session *s);
 /* Frees all services; tells nobody. */
 void rdmad_services_dispose(struct rdmad_session *s);
 
+/* Which it has at the daemon that the session is at now; the next one gives it another. */
+static inline uint64_t rdmad_service_number(struct rdmad_service *service) {
+    pthread_mutex_lock(&service->session->lock);
+    uint64_t number = service->number;
+    pthread_mutex_unlock(&service->session->lock);
+    return number;
+}
+
 #endif
