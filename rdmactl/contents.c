@@ -4,8 +4,11 @@
  */
 #include "rdmactl/contents.h"
 #include "rdmactl/cli.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SUMS_MAX (256u << 20) /* of what `share` makes: 4 TiB */
 
 static int no_memory(uint64_t bytes) {
     char size[CELL_MAX];
@@ -16,6 +19,11 @@ static int no_memory(uint64_t bytes) {
 static int learn_sums(struct contents *c, struct reading *r, const struct bundle_footer *f) {
     uint64_t bytes = bundle_pieces(f) * BUNDLE_SUM;
     uint8_t root[BUNDLE_SUM];
+    if (bytes > SUMS_MAX)
+        return cli_fail("RDMAD_E_LIMIT",
+                        "the lease says that it has %" PRIu64 " bytes of checksums, and %u is the "
+                        "limit: its owner has to share less, or in larger pieces",
+                        bytes, SUMS_MAX);
     c->sums = malloc(bytes ? bytes : 1);
     if (!c->sums)
         return no_memory(bytes);

@@ -72,7 +72,8 @@ static int open_part(struct target *t, const struct target_terms *terms, mode_t 
         return code;
     }
     if (t->fd >= 0 && !flock(t->fd, LOCK_EX | LOCK_NB) && is_ours(t->fd, t->temporary) &&
-        !fstat(t->fd, &st)) {
+        !fstat(t->fd, &st) &&
+        ((uint64_t)st.st_size <= terms->bytes || !ftruncate(t->fd, (off_t)terms->bytes))) {
         t->resumed = st.st_size > 0;
         t->kept = true;
         return EXIT_GOOD;
