@@ -6,7 +6,7 @@
 #include "daemon/ipc/ring.h"
 #include <assert.h>
 
-static void untaken_tell(const struct op_session *s) {
+void untaken_tell(const struct op_session *s) {
     list_for_each (node, &s->every_ring) {
         struct op_ring *r = list_entry(node, struct op_ring, session_node);
         if (r->ending)
@@ -18,10 +18,6 @@ static void untaken_tell(const struct op_session *s) {
 
 void untaken_came(struct op_session *s) {
     s->untaken++;
-    untaken_tell(s);
-}
-
-void untaken_moved(const struct op_session *s) {
     untaken_tell(s);
 }
 

@@ -22,7 +22,7 @@ void untaken_taken(struct worker *w, struct op_session *s);
 /* One is gone with its lease. */
 void untaken_gone(struct op_session *s);
 /* The session has another first ring, perhaps: before its client knows. */
-void untaken_moved(const struct op_session *s);
+void untaken_tell(const struct op_session *s);
 /* At the end of a turn, after completions were published. */
 void untaken_tell_all(struct worker *w);
 

@@ -36,7 +36,7 @@ static void add_ring(struct call *c) {
     tags_init(&r->tags, w->secret, names_charge, s);
     tags_init(&r->batch_tags, w->secret, names_charge, s);
     list_append(&s->every_ring, &r->session_node);
-    untaken_moved(s);
+    untaken_tell(s);
     if (!s->shut)
         rings_heat(r);
     call_finish(c);
@@ -77,7 +77,7 @@ static void drop_ring(struct call *c) {
     r->parked = false; /* a doorbell does not make it hot again */
     list_remove(&r->node);
     ends_doom_ring(r);
-    untaken_moved(s);
+    untaken_tell(s);
     call_ring(c)->ring = r;
     call_wait(c, ring_is_gone);
 }
