@@ -12,13 +12,11 @@
 #include "tests/support/proxy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -39,15 +37,6 @@ struct history {
     unsigned programs, first_user;
     struct record_book faults;
 };
-
-/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
- */
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: %s", strerror(errno));
-    close(fd);
-}
 
 /* ---- who takes part -------------------------------------------------------------------------- */
 

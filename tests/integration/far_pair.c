@@ -5,18 +5,9 @@
 #include "tests/integration/far_pair.h"
 #include "tests/support/pair.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: sessions end with their daemon");
-    close(fd);
-}
 
 static rdmad_session *session_of(struct tdaemon *d, int64_t resume) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;

@@ -7,21 +7,12 @@
 #include "tests/support/client.h"
 #include "tests/support/runner.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { BYTES = 64 << 10 };
-
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: sessions end with their daemon");
-    close(fd);
-}
 
 struct hosts {
     struct tdaemon *a, *b;

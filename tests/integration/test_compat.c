@@ -46,7 +46,7 @@ static bool library_is_older(void) {
 /* SIGTERM and a start of the other, with all kinds of ops under way. */
 static void restarts_as_either_are_a_pause(void) {
     need_older();
-    upgrade_need_resume();
+    need_hole_guard();
     printf("  with the %s library\n", library_is_older() ? "previous" : "present");
     tdaemon_use(older);
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
@@ -69,7 +69,7 @@ static void upgrades_to_either_are_a_pause(void) {
     unsigned n = 0;
     struct program_file file;
     need_older();
-    upgrade_need_resume();
+    need_hole_guard();
     library_is_older();
     program_file_make(&file, older);
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);

@@ -120,7 +120,7 @@ static void nothing_new_is_taken_until_it_is_off(void) {
 /* What waits is not lost, whether the daemon is stopped then or becomes the next. */
 static void a_drained_daemon_may_be_stopped(void) {
     struct one o;
-    upgrade_need_resume();
+    need_hole_guard();
     one_up(&o);
     expect(o.d, NULL, NULL, 0, "1 sessions wait, and go on with the next rdmad");
     submit(&o);

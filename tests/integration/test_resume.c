@@ -7,7 +7,6 @@
 #include "tests/support/harness.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <stdlib.h>
@@ -15,20 +14,10 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { BYTES = 1 << 20 };
-
-/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
- */
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: %s", strerror(errno));
-    close(fd);
-}
 
 static rdmad_session *session_of(struct tdaemon *d, int64_t call_timeout_ms) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;

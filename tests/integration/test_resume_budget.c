@@ -6,22 +6,10 @@
  */
 #include "tests/support/two.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { PIECE = 4096, PIECES = 200 }; /* more than one request of the library has room for */
-
-/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
- */
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: %s", strerror(errno));
-    close(fd);
-}
 
 static void each_route(void (*promise)(struct two *t)) {
     need_hole_guard();

@@ -5,11 +5,8 @@
  */
 #include "tests/support/client.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 struct maker {
@@ -17,15 +14,6 @@ struct maker {
     bool stop;     /* atomic */
     unsigned made; /* atomic */
 };
-
-/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
- */
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: %s", strerror(errno));
-    close(fd);
-}
 
 static void *make_rings_and_pools(void *arg) {
     struct maker *m = arg;

@@ -5,23 +5,11 @@
  */
 #include "tests/support/client.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { BYTES = 1 << 16, NAMES = 8 };
-
-/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
- */
-static void need_hole_guard(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: %s", strerror(errno));
-    close(fd);
-}
 
 /* Who publishes names at a daemon, one session each, and who watches them at another or there. */
 struct world {

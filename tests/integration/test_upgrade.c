@@ -42,7 +42,7 @@ static void judge_pauses(const char *what, double *ms, unsigned n) {
 static void a_restart_under_load_costs_a_pause_and_nothing_else(void) {
     double ms[50];
     unsigned n = rounds();
-    upgrade_need_resume();
+    need_hole_guard();
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct load *l = load_start(d);
     for (unsigned i = 0; i < n; i++) {
@@ -175,7 +175,7 @@ static void upgrades_under_load_cost_a_pause_and_nothing_else(void) {
     double ms[50];
     unsigned n = rounds();
     struct comer comer;
-    upgrade_need_resume();
+    need_hole_guard();
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     ino_t sock = inode_of(d, "rdmad.sock"), control = inode_of(d, "control.sock");
     struct load *l = load_start(d);
@@ -239,7 +239,7 @@ static void upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else(void) 
     double ms[50];
     unsigned n = rounds();
     struct both b;
-    upgrade_need_resume();
+    need_hole_guard();
     both_start(&b);
     for (unsigned i = 0; i < n; i++) {
         sleep_ms((unsigned)(test_random() % 50));
@@ -267,7 +267,7 @@ static void a_wait_for_a_notice_goes_on(void) {
     struct notified n = {.rc = -1};
     rdmad_pool *pool;
     pthread_t thread;
-    upgrade_need_resume();
+    need_hole_guard();
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     rdmad_session *s = client_with_pool(d, 1 << 20, &pool);
     char *memory = rdmad_alloc(pool, 8192);

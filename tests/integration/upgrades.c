@@ -5,12 +5,10 @@
 #include "tests/integration/upgrades.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 json_t *upgrade_try(struct tdaemon *d, char *said, size_t size) {
@@ -84,11 +82,4 @@ void program_file_expect(const struct program_file *f, const struct tdaemon *d) 
     CHECK(stat(exe, &is) == 0 && stat(f->path, &is_to_be) == 0, "%s", strerror(errno));
     CHECK(is.st_ino == is_to_be.st_ino && is.st_dev == is_to_be.st_dev,
           "the daemon at %s runs another file than %s", tdaemon_listen(d), f->path);
-}
-
-void upgrade_need_resume(void) {
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
-    if (fd < 0)
-        skip("no userfaultfd: %s", strerror(errno));
-    close(fd);
 }

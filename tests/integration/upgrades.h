@@ -27,8 +27,4 @@ void program_file_remove(const struct program_file *f);
 /* The daemon is what the file is now. */
 void program_file_expect(const struct program_file *f, const struct tdaemon *d);
 
-/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
- */
-void upgrade_need_resume(void);
-
 #endif

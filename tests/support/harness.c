@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -453,4 +454,11 @@ void tdaemon_expect_fds(struct tdaemon *d, unsigned at_most) {
         CHECK(now_ms() < deadline, "rdmad holds %u descriptors, at most %u expected", now, at_most);
         sleep_ms(10);
     }
+}
+
+void need_hole_guard(void) {
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
+    if (fd < 0)
+        skip("no userfaultfd: %s", strerror(errno));
+    close(fd);
 }

@@ -51,6 +51,10 @@ const char *test_fabric(void);
 bool tdaemon_logged(const struct tdaemon *d, const char *text);
 bool log_tells(const char *path, const char *text); /* the same of any daemon's log */
 
+/* Says skipped where the kernel has no userfaultfd, or does not let us have it: sessions end with
+ * their daemon there. */
+void need_hole_guard(void);
+
 /* One JSON-RPC call over control.sock; result must be there (call) or an error code (error). */
 json_t *tdaemon_call(struct tdaemon *d, const char *method, json_t *params);
 json_t *tdaemon_status(struct tdaemon *d);
