@@ -191,13 +191,7 @@ static void add_link(void *arg, const struct link_view *v) {
     unsigned row = usage_peer(&r->state->usage, v->node);
     plane_lane_stats(v->lane, &stats);
     plane_lane_look(v->lane);
-    const struct usage_sums sums = {.ops = stats.ops,
-                                    .ops_failed = stats.ops_failed,
-                                    .bytes_read = stats.bytes_read,
-                                    .bytes_written = stats.bytes_written,
-                                    .rebuilds = v->rebuilds,
-                                    .retransmits = stats.retransmits};
-    usage_add(&r->sums[row], &sums);
+    usage_add_link(&r->sums[row], &stats, v->rebuilds);
     r->links[row]++;
 }
 

@@ -34,3 +34,14 @@ void usage_add(struct usage_sums *to, const struct usage_sums *more) {
     to->rebuilds += more->rebuilds;
     to->retransmits += more->retransmits;
 }
+
+void usage_add_link(struct usage_sums *to, const struct plane_lane_stats *stats,
+                    uint64_t rebuilds) {
+    const struct usage_sums sums = {.ops = stats->ops,
+                                    .ops_failed = stats->ops_failed,
+                                    .bytes_read = stats->bytes_read,
+                                    .bytes_written = stats->bytes_written,
+                                    .rebuilds = rebuilds,
+                                    .retransmits = stats->retransmits};
+    usage_add(to, &sums);
+}

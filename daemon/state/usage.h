@@ -11,6 +11,7 @@
 #ifndef RDMAD_STATE_USAGE_H
 #define RDMAD_STATE_USAGE_H
 
+#include "daemon/plane/plane.h"
 #include <rdmad/abi.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -37,5 +38,7 @@ struct usage {                                                     /* zero-initi
 unsigned usage_user(struct usage *u, uid_t uid);
 unsigned usage_peer(struct usage *u, const char *name);
 void usage_add(struct usage_sums *to, const struct usage_sums *more);
+/* What went by a link, and how often it was made anew. */
+void usage_add_link(struct usage_sums *to, const struct plane_lane_stats *stats, uint64_t rebuilds);
 
 #endif

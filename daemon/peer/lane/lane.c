@@ -131,13 +131,7 @@ static void lane_usage(const struct lane *lane) {
     struct usage *usage = &lane_state_of(lane)->usage;
     struct plane_lane_stats stats;
     plane_lane_stats(lane->plane, &stats);
-    const struct usage_sums sums = {.ops = stats.ops,
-                                    .ops_failed = stats.ops_failed,
-                                    .bytes_read = stats.bytes_read,
-                                    .bytes_written = stats.bytes_written,
-                                    .rebuilds = lane->rebuilds,
-                                    .retransmits = stats.retransmits};
-    usage_add(&usage->peers[usage_peer(usage, lane->peer->name)].sums, &sums);
+    usage_add_link(&usage->peers[usage_peer(usage, lane->peer->name)].sums, &stats, lane->rebuilds);
 }
 
 /* Lets go of a lane that is over and has no users any more. */
