@@ -82,20 +82,21 @@ class Channel:
         """Of the other end's program, as its daemon says."""
         return self._info().peer_uid
 
-    @property
-    def peer_node(self) -> str:
+    def _text(self, name: str) -> str:
+        """A text of the info: it lives as long as the channel, so it is copied while that is in use."""
         with self._use as channel:
             info = make("rdmad_channel_info")
             lib.rdmad_channel_get_info(channel, info)
-            return text(info.peer_node)
+            return text(getattr(info, name))
+
+    @property
+    def peer_node(self) -> str:
+        return self._text("peer_node")
 
     @property
     def fabric(self) -> str:
         """ "local", "tcp" or "verbs"."""
-        with self._use as channel:
-            info = make("rdmad_channel_info")
-            lib.rdmad_channel_get_info(channel, info)
-            return text(info.fabric)
+        return self._text("fabric")
 
     @property
     def closed(self) -> int:
