@@ -14,6 +14,7 @@
 #include "daemon/base/events.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/hole_guard.h"
+#include "daemon/base/lifeline.h"
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/offload.h"
@@ -436,7 +437,8 @@ static int daemon_start(struct daemon *d, struct error *err) {
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
     hole_guard_install();
-    if ((rc = start_rouse(d, err)) || (rc = start_node_life(d, err)) || (rc = start_loop(d, err)) ||
+    if ((rc = start_rouse(d, err)) || (rc = lifeline_open(&d->state.lifeline, err)) ||
+        (rc = start_node_life(d, err)) || (rc = start_loop(d, err)) ||
         (rc = start_identity(d, err)) || (rc = start_porter(d, err)) ||
         (rc = audit_start(d->config.audit_file, err)) || (rc = start_plane(d, err)) ||
         (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||

@@ -249,6 +249,10 @@ void ring_leave(struct ring *r, bool sends) {
     ringword_publish(&r->daemon->sq_left, sends ? RDMAD_SQ_LEFT_UNSENT : RDMAD_SQ_LEFT);
 }
 
+void ring_let_go(struct ring *r) {
+    ringword_publish(&r->daemon->let_go, 1);
+}
+
 void ring_tell_untaken(struct ring *r, uint32_t count) {
     ringword_publish(&r->daemon->untaken, count);
 }

@@ -93,6 +93,10 @@ bool ring_flush(struct ring *r);
  * a thread that knows that nobody takes, nor will. */
 void ring_leave(struct ring *r, bool sends);
 
+/* Tells the client that nothing is at the buffers of its ops any more. Before ring_destroy, of a
+ * ring that was settled, when the worker has let go of it. */
+void ring_let_go(struct ring *r);
+
 /* Tells the client how many notices nobody took, for when there is no daemon any more. */
 void ring_tell_untaken(struct ring *r, uint32_t count);
 

@@ -20,6 +20,7 @@ serve_handler serve_lease_grant, serve_lease_renew;        /* lease.c */
 serve_handler serve_lease_revoke, serve_lease_stat;        /* lease.c */
 serve_handler serve_lease_attach, serve_lease_release;     /* attach.c */
 serve_handler serve_pool_import, serve_pool_ready;         /* pool.c */
+serve_handler serve_lifeline;                              /* hello.c */
 serve_handler serve_resume_offer, serve_session_resume;    /* resume.c */
 serve_handler serve_attach_resume, serve_part_resume;      /* resume.c */
 serve_handler serve_pool_resume;                           /* pool.c */

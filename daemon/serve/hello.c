@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hello.c - the first message: the client says its name, the daemon says how things are here.
+ * hello.c - the first message: the client says its name, the daemon says how things are here. And
+ * the lifeline, which a client asks for next.
  */
 #include "daemon/base/log.h"
 #include "daemon/serve/handlers.h"
@@ -66,4 +67,16 @@ void serve_hello(const struct request *rq, const void *body) {
         FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid), FIELD_U64("PID", s->pid));
     serve_reply(rq, &rep, sizeof(rep), NULL, 0);
     session_pause_greeted(s);
+}
+
+void serve_lifeline(const struct request *rq, const void *body) {
+    const struct rdmad_lifeline_req *req = body;
+    const int *fd = &rq->session->state->lifeline;
+    struct error err;
+    if (req->reserved) {
+        error_set(&err, RDMAD_E_RESERVED, "the reserved field of LIFELINE is not zero");
+        serve_fail(rq, &err);
+    } else {
+        serve_reply(rq, NULL, 0, fd, 1);
+    }
 }

@@ -47,6 +47,7 @@ static const struct {
     [RDMAD_MSG_CHANNEL_CLOSE] = {serve_channel_close, sizeof(struct rdmad_channel_close_req)},
     [RDMAD_MSG_POOL_READY] = {serve_pool_ready, sizeof(struct rdmad_pool_ready_req)},
     [RDMAD_MSG_RING_READY] = {serve_ring_ready, sizeof(struct rdmad_ring_ready_req)},
+    [RDMAD_MSG_LIFELINE] = {serve_lifeline, sizeof(struct rdmad_lifeline_req)},
     [RDMAD_MSG_RESUME_OFFER] = {serve_resume_offer, sizeof(struct rdmad_resume_offer_req)},
     [RDMAD_MSG_SESSION_RESUME] = {serve_session_resume, sizeof(struct rdmad_session_resume_req)},
     [RDMAD_MSG_POOL_RESUME] = {serve_pool_resume, sizeof(struct rdmad_pool_resume_req)},

@@ -35,6 +35,8 @@ struct ring_settling {
 
 static void ring_unmap_run(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
+    if (ro->stage == RING_READY)
+        ring_let_go(ro->ring);
     ring_destroy(ro->ring);
 }
 

@@ -86,6 +86,7 @@ struct state {
     int (*upgrade)(struct state *st, const char *program,
                    void (*checked)(void *arg, const struct error *result), void *arg,
                    struct error *err);
+    int lifeline;      /* its reading end, for clients (base/lifeline.h) */
     struct kept *kept; /* listening sockets of the life before; NULL: none */
     /* The life before, if this one has followed it in the same process. */
     struct state_upgraded {

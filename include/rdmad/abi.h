@@ -22,7 +22,8 @@
  * speak (wire.h); the oldest that this release speaks moves up only with a major release. */
 #define RDMAD_ABI_VERSION 3
 #define RDMAD_ABI_OLDEST 2
-#define RDMAD_ABI_PARTS 3 /* the first that knows RDMAD_EV_LEASE_PART */
+#define RDMAD_ABI_PARTS 3    /* the first that knows RDMAD_EV_LEASE_PART */
+#define RDMAD_ABI_LIFELINE 3 /* the first that has RDMAD_MSG_LIFELINE */
 
 /*
  * Every call of librdmad, every reply of the daemon and every completion carries one of these.

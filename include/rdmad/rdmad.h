@@ -140,8 +140,8 @@ struct rdmad_options {
  * others made of them. Leases that were attached keep their handles, services their names and
  * budgets; watches of names begin anew (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open,
  * unless the other end does not come back, too; receives on them go on, with their time begun anew.
- * Other ops that were in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the
- * completion's outcome; none is done a second time. What is submitted and asked meanwhile waits.
+ * Other ops that were in flight end with RDMAD_E_DAEMON_LOST when nothing is at their buffers any
+ * more, with what is known of them in the completion's outcome; none is done a second time. What is submitted and asked meanwhile waits.
  * What does not go on: channels of the other kinds (they close), leases that were requested (they
  * end), and sessions with pools of huge pages, which are lost. If no daemon comes within
  * call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library has a

@@ -26,6 +26,11 @@
  * is looked at every now and then instead. The socket takes nothing: the daemon's end is shut for
  * reading, and what a client sends there, bytes or descriptors, fails with EPIPE.
  *
+ * The end: when the daemon ends a session, or stops, devices may still be at the buffers of ops
+ * that it has taken. It stores 1 in let_go when they are not, before it closes its end of the
+ * socket. If the socket is closed and let_go is 0, the daemon is dying: then the buffers are the
+ * client's when the descriptor of RDMAD_MSG_LIFELINE says so.
+ *
  * Signs of life, for the keep-alive of channels: the daemon counts `ask` on, and wakes the client;
  * who looks for completions and finds none answers by storing ask + 1 in `alive`.
  */
@@ -57,7 +62,8 @@ RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ring_client) == RDMAD_RING_ENTRIES_OFFSE
 struct rdmad_ring_daemon {
     uint32_t sq_head; /* sqes copied: their slots are free again */
     uint32_t sq_left; /* 0, or RDMAD_SQ_LEFT_* when it stops */
-    uint32_t pad0[14];
+    uint32_t let_go;  /* 1: nothing reads or writes buffers any more: the ring has ended */
+    uint32_t pad0[13];
     uint32_t cq_tail; /* cqes published */
     uint32_t crowded; /* 1: other programs want the CPUs, to sleep is better than to spin */
     uint32_t ask;     /* whether the client is alive: counts on, and is never UINT32_MAX */

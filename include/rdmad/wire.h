@@ -66,6 +66,7 @@ enum rdmad_msg_type {
     RDMAD_MSG_PART_RESUME = 38,
     RDMAD_MSG_SERVICE_RESUME = 39,
     RDMAD_MSG_BUDGET_RESUME = 40,
+    RDMAD_MSG_LIFELINE = 41,
     RDMAD_MSG_COUNT
 };
 
@@ -369,6 +370,13 @@ struct rdmad_lease_keep_req {
     uint64_t handle; /* of a lease granted with RDMAD_LEASE_RENEWABLE */
     uint32_t on;
     uint32_t reserved;
+};
+
+/* The reply has no body, and a descriptor: the reading end of a pipe in which nothing is ever
+ * written. It hangs up (POLLHUP) when this daemon's process is gone, and after all else that the
+ * process had: devices do not touch the memory of its clients any more. */
+struct rdmad_lifeline_req {
+    uint64_t reserved;
 };
 
 /* ---- a session that outlives its daemon --- */

@@ -74,6 +74,10 @@ struct rdmad_session {
     bool (*channel_outlives)(struct rdmad_session *s, uint64_t channel);
     int (*channel_left)(struct rdmad_session *s, uint64_t channel);
 
+    int lifeline; /* hangs up when the daemon's process is gone; -1: it has given none */
+    uint64_t
+        let_go_by_ns; /* OPEN no more: when its daemon is waited for no longer (ring/let_go.h) */
+
     int lost_reason;
     bool lost_told;
     char lost_text[RDMAD_TEXT_MAX + 1];

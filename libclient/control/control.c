@@ -67,6 +67,11 @@ static bool control_is_ours(const struct rdmad_session *s) {
 static void control_leave(struct rdmad_session *s, enum rdmad_session_state state, int reason,
                           const char *text) {
     s->lost_reason = reason;
+    if (reason == RDMAD_E_TIMEOUT)
+        __atomic_store_n(&s->let_go_by_ns, 0, __ATOMIC_RELEASE);
+    else if (control_hears(s))
+        __atomic_store_n(&s->let_go_by_ns, rdmad_ns_later(rdmad_monotonic_ns(), s->call_timeout_ns),
+                         __ATOMIC_RELEASE);
     snprintf(s->lost_text, sizeof(s->lost_text), "%s", text);
     __atomic_store_n(&s->state, (int)state, __ATOMIC_RELEASE);
     for (struct rdmad_call *c = s->calls; c; c = c->next) {

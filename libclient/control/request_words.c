@@ -37,6 +37,7 @@ static const char *const words[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_CHANNEL_STAT] = "tell of a channel",
     [RDMAD_MSG_POOL_READY] = "take a pool into use",
     [RDMAD_MSG_RING_READY] = "take a ring into use",
+    [RDMAD_MSG_LIFELINE] = "give its lifeline",
     [RDMAD_MSG_RESUME_OFFER] = "offer to resume the session",
     [RDMAD_MSG_SESSION_RESUME] = "resume the session",
     [RDMAD_MSG_POOL_RESUME] = "take a pool back",

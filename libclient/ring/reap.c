@@ -21,6 +21,7 @@
 #include "libclient/base/error.h"
 #include "libclient/lease/lease.h"
 #include "libclient/ring/keep.h"
+#include "libclient/ring/let_go.h"
 #include "libclient/ring/revive.h"
 #include "libclient/ring/slots.h"
 #include <assert.h>
@@ -351,11 +352,13 @@ static bool cq_look_closer(struct rdmad_ring *r) {
     if (rung && r->state == RDMAD_RING_LIVE && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     gone = rdmad_ring_is_stale(r) || check_gone_sometimes(r);
-    /* After a drain, and for the last words of a daemon that is gone, look once more. */
-    if ((rung || gone) && cq_has(r))
+    /* After a drain look once more; and, below, for the last words of a daemon that is gone. */
+    if (rung && cq_has(r))
         return true;
-    if (!gone)
+    if (!gone || (r->state == RDMAD_RING_LIVE && !rdmad_ring_has_let_go(r)))
         return false;
+    if (cq_has(r))
+        return true;
     ops_lose(r);
     return rdmad_is_open(r->session) && rdmad_ring_revive(r) && cq_has(r);
 }
@@ -429,10 +432,13 @@ int rdmad_ring_arm(rdmad_ring *r) {
     rdmad_ring_gather(r);
     if (cq_has_for_program(r))
         return RDMAD_E_AGAIN;
-    if (rdmad_is_lost(r->session))
-        return r->state == RDMAD_RING_LIVE ? RDMAD_E_AGAIN : rdmad_fail_lost(r->session);
-    if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r))
-        return r->state == RDMAD_RING_LIVE ? RDMAD_E_AGAIN : 0; /* an event tells when to go on */
+    if (rdmad_is_lost(r->session) && r->state != RDMAD_RING_LIVE)
+        return rdmad_fail_lost(r->session);
+    if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r)) {
+        if (r->state != RDMAD_RING_LIVE)
+            return 0;                                        /* an event tells when to go on */
+        return rdmad_ring_has_let_go(r) ? RDMAD_E_AGAIN : 0; /* or the end of its wakeups */
+    }
     /* Drain, arm, look again: a byte that comes after the drain is for something that the last look
      * has not seen. */
     rdmad_ring_drain(r);

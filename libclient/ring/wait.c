@@ -19,6 +19,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
+#include "libclient/ring/let_go.h"
 #include "libclient/ring/reap.h"
 #include <poll.h>
 #include <sched.h>
@@ -106,9 +107,14 @@ bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
             r->spin_ns /= 2;
     }
     while (!wait_is_over(r)) {
-        if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r) ||
-            rdmad_poll_timeout(deadline_ns) == 0)
+        if (rdmad_poll_timeout(deadline_ns) == 0)
             return false;
+        if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r)) {
+            if (r->state != RDMAD_RING_LIVE || rdmad_ring_has_let_go(r))
+                return false;
+            rdmad_ring_await_let_go(r, deadline_ns);
+            continue;
+        }
         rdmad_ring_show_alive(r);
         wait_sleep(r, deadline_ns);
     }

@@ -30,6 +30,7 @@
 #include "libclient/memory/pool.h"
 #include "libclient/ring/ring.h"
 #include "libclient/session/hello.h"
+#include "libclient/session/lifeline.h"
 #include "libclient/session/watch.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -104,6 +105,8 @@ static int resume_prove(struct rdmad_resume *r) {
 static int resume_hand_back(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
     int rc = resume_hello(r);
+    if (!rc)
+        rc = rdmad_lifeline_take(s);
     if (!rc)
         rc = resume_prove(r);
     if (!rc)

@@ -22,6 +22,7 @@
 #include "libclient/session/event.h"
 #include "libclient/session/fork.h"
 #include "libclient/session/hello.h"
+#include "libclient/session/lifeline.h"
 #include "libclient/session/pause.h"
 #include "libclient/session/resume.h"
 #include "libclient/session/watch.h"
@@ -47,7 +48,7 @@ static struct rdmad_session *session_alloc(void) {
         return NULL;
     rdmad_object_init(&s->object, RDMAD_KIND_SESSION);
     s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
-    s->sock = s->epoll = s->event_fd = s->back_fd = -1;
+    s->sock = s->lifeline = s->epoll = s->event_fd = s->back_fd = -1;
     s->take_event = rdmad_event_take;
     s->channel_outlives = rdmad_channel_outlives;
     s->channel_left = rdmad_channel_left;
@@ -211,6 +212,8 @@ static int session_connect(struct rdmad_session *s, const struct rdmad_options *
         rc = session_dial(s, o->runtime_dir, &address);
     if (!rc)
         rc = session_hello(s, name, o->spin_us);
+    if (!rc)
+        rc = rdmad_lifeline_take(s);
     if (!rc && o->resume)
         rc = rdmad_resume_new(s, &address, name);
     if (rc)
@@ -291,6 +294,8 @@ void rdmad_close(rdmad_session *s) {
         close(s->event_fd);
     if (s->back_fd >= 0)
         close(s->back_fd);
+    if (s->lifeline >= 0)
+        close(s->lifeline);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     rdmad_object_retire(&s->object, sizeof(*s));

@@ -89,6 +89,7 @@ HANDLER(serve_channel_resume, rdmad_channel_resume_req)
 HANDLER(serve_part_resume, rdmad_part_resume_req)
 HANDLER(serve_service_resume, rdmad_service_resume_req)
 HANDLER(serve_budget_resume, rdmad_budget_resume_req)
+HANDLER(serve_lifeline, rdmad_lifeline_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct session s = {.version = RDMAD_ABI_OLDEST, /* as the corpus, which is not made anew */

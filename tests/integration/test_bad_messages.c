@@ -62,6 +62,7 @@ static const size_t body_sizes[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_KEEP] = sizeof(struct rdmad_lease_keep_req),
     [RDMAD_MSG_POOL_READY] = sizeof(struct rdmad_pool_ready_req),
     [RDMAD_MSG_RING_READY] = sizeof(struct rdmad_ring_ready_req),
+    [RDMAD_MSG_LIFELINE] = sizeof(struct rdmad_lifeline_req),
     [RDMAD_MSG_RESUME_OFFER] = sizeof(struct rdmad_resume_offer_req),
     [RDMAD_MSG_SESSION_RESUME] = sizeof(struct rdmad_session_resume_req),
     [RDMAD_MSG_POOL_RESUME] = sizeof(struct rdmad_pool_resume_req),

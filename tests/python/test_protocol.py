@@ -388,7 +388,7 @@ class Agrees(unittest.TestCase):
 
     def test_every_message_event_and_op(self):
         messages = self.named("RDMAD_MSG_")
-        later = {n for n, v in messages.items() if 30 <= v <= 36 or 38 <= v <= 40}
+        later = {n for n, v in messages.items() if 30 <= v <= 36 or 38 <= v <= 40}  # for sessions that outlive their daemon
         self.assertEqual({n: r[0] for n, r in REQUESTS.items()}, {n: v for n, v in messages.items() if n not in later})
         self.assertEqual({n: v for v, (n, _) in EVENTS.items()},
                          {n: v & 0xFFF for n, v in self.named("RDMAD_EV_").items() if n != "LEASE_PART"})

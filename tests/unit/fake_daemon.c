@@ -246,6 +246,15 @@ static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, cons
         fake_refuse(f, h, RDMAD_E_TYPE, "message type 30 is unknown");
         return;
     }
+    if (h->type == RDMAD_MSG_LIFELINE) {
+        if (f->lifeline) {
+            int fd = dup(f->lifeline);
+            reply(f, h, NULL, 0, &fd, 1);
+        } else {
+            fake_refuse(f, h, RDMAD_E_TYPE, "message type 41 is unknown");
+        }
+        return;
+    }
     if (f->hook && f->hook(f, h, body))
         return;
     if (f->outlived && answer_resume(f, h, body))

@@ -41,6 +41,7 @@ struct fake_daemon {
     size_t pool_bytes[FAKE_POOLS];
     unsigned npools;
     unsigned nchannels; /* made so far */
+    int lifeline;       /* what clients get for LIFELINE; 0: it has none */
     bool outlived;      /* sessions, and channels, may be resumed; set before fake_start */
     unsigned lives;     /* atomic; connections that were accepted */
     uint64_t spin_ns;   /* advice in HELLO's reply */

@@ -105,6 +105,7 @@ HANDLER(serve_channel_resume)
 HANDLER(serve_part_resume)
 HANDLER(serve_service_resume)
 HANDLER(serve_budget_resume)
+HANDLER(serve_lifeline)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -135,6 +136,7 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_CHANNEL_CLOSE] = sizeof(struct rdmad_channel_close_req),
     [RDMAD_MSG_POOL_READY] = sizeof(struct rdmad_pool_ready_req),
     [RDMAD_MSG_RING_READY] = sizeof(struct rdmad_ring_ready_req),
+    [RDMAD_MSG_LIFELINE] = sizeof(struct rdmad_lifeline_req),
     [RDMAD_MSG_RESUME_OFFER] = sizeof(struct rdmad_resume_offer_req),
     [RDMAD_MSG_SESSION_RESUME] = sizeof(struct rdmad_session_resume_req),
     [RDMAD_MSG_POOL_RESUME] = sizeof(struct rdmad_pool_resume_req),

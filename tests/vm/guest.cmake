@@ -30,7 +30,7 @@ set(in_soak "")
 if(RDMAD_TEST_SCALE GREATER 1)
   set(in_soak test_sessions test_stalls)
 endif()
-foreach(name test_kill_client test_kill_daemon test_links test_transfers test_punch test_operations
+foreach(name test_kill_client test_kill_daemon test_buffers_back test_links test_transfers test_punch test_operations
         test_random_ops test_async_rdma test_storms test_lease_told test_notify_stream test_guard ${in_soak})
   if(TARGET ${name})
     rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}> TIMEOUT 400)

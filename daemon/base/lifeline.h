@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lifeline.h - by which others see that this process is gone, and all that it had with it.
+ *
+ * A process that is killed loses its descriptors one after the other. A client's socket may be
+ * closed, and the client hear of it, while a device still carries out what was posted: that ends
+ * when the kernel closes the device's descriptor, and it takes time to. So there is a pipe in which
+ * nobody writes, and its writing end is the last of all to be closed. Whoever has the reading end
+ * sees it hang up then.
+ *
+ * The kernel (since Linux 4.3) lets go of a dying process's descriptors from the highest number to
+ * the lowest. The writing end is number 0, in the place of standard input, which a daemon does not
+ * read: so nothing can be opened below it. It is not there any more after an exec. A child that is
+ * forked must close it, as those of porter/child.h do.
+ */
+#ifndef RDMAD_BASE_LIFELINE_H
+#define RDMAD_BASE_LIFELINE_H
+
+#include "daemon/base/error.h"
+
+/* Once, by a process with one thread. The reading end is the caller's. */
+int lifeline_open(int *reading_end, struct error *err);
+
+#endif

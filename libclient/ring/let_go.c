@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * let_go.c - by the ring's word, the daemon's lifeline, or the clock.
+ */
+#include "libclient/ring/let_go.h"
+#include "common/ringword.h"
+#include "libclient/base/clock.h"
+#include "libclient/ring/reap.h"
+#include <poll.h>
+
+#define DYING_NS UINT64_C(10000000) /* that a look may wait for a process that dies */
+
+static bool ring_says_so(const struct rdmad_ring *r) {
+    return ringword_peek(&r->daemon->let_go);
+}
+
+/* Whether nothing will tell of it any more, or nobody needs to be told. */
+static bool let_go_is_known(const struct rdmad_ring *r) {
+    const struct rdmad_session *s = r->session;
+    return s->lifeline < 0 || rdmad_is_inherited(s) || rdmad_ring_is_stale(r) || ring_says_so(r) ||
+           rdmad_monotonic_ns() >= __atomic_load_n(&s->let_go_by_ns, __ATOMIC_ACQUIRE);
+}
+
+/* Whether the process is gone, now or in time. */
+static bool lifeline_ends(const struct rdmad_session *s, uint64_t deadline_ns) {
+    struct pollfd p = {.fd = s->lifeline, .events = POLLIN};
+    return poll(&p, 1, rdmad_poll_timeout(deadline_ns)) == 1;
+}
+
+bool rdmad_ring_has_let_go(struct rdmad_ring *r) {
+    if (let_go_is_known(r) || lifeline_ends(r->session, 0))
+        return true;
+    if (rdmad_ring_drain(r))
+        return false; /* it is alive, and will close its end */
+    return ring_says_so(r) || lifeline_ends(r->session, rdmad_monotonic_ns() + DYING_NS);
+}
+
+void rdmad_ring_await_let_go(struct rdmad_ring *r, uint64_t deadline_ns) {
+    struct pollfd p[2] = {{.fd = r->wakeup, .events = POLLIN},
+                          {.fd = r->session->lifeline, .events = POLLIN}};
+    uint64_t bound_ns = __atomic_load_n(&r->session->let_go_by_ns, __ATOMIC_ACQUIRE);
+    if (bound_ns < deadline_ns)
+        deadline_ns = bound_ns;
+    if (!rdmad_ring_drain(r))
+        p[0].fd = -1; /* closed: it would not let us sleep */
+    if (!let_go_is_known(r) &&
+        ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
+        poll(p, 2, rdmad_poll_timeout(deadline_ns));
+    ringword_disarm(&r->client->cq_wait);
+    if (r->wakeup_state == RDMAD_WAKEUP_ARMED)
+        r->wakeup_state = RDMAD_WAKEUP_STALE; /* an event loop must arm again */
+}

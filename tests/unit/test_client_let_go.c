@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* An op ends when the daemon that is lost has let go of its buffer, not before. */
+#include "libclient/base/session.h" /* first: its parameters are named as our globals */
+
+#include "tests/unit/client_rig.h"
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int life[2]; /* the daemon's end, and the one that closes with its process */
+
+static void let_go_set_up(void) {
+    cr_assert_eq(pipe2(life, O_CLOEXEC), 0);
+    fake.lifeline = life[0];
+    rig_set_up();
+    rig_submit_write(1);
+    (void)rig_take();
+}
+
+TestSuite(let_go, .init = let_go_set_up, .fini = rig_tear_down, .timeout = 30);
+
+/* The daemon's end of the ring's wakeups. */
+static void close_wakeups(void) {
+    shutdown(fake.ring->wakeup, SHUT_RDWR);
+}
+
+static void expect_end(void) {
+    struct rdmad_cqe cqe = rig_reap();
+    cr_assert_eq(cqe.user_data, 1);
+    cr_assert_eq(cqe.status, RDMAD_E_DAEMON_LOST);
+    cr_assert_eq(cqe.outcome, RDMAD_UNKNOWN);
+}
+
+/* Neither looking nor waiting ends it. */
+static void expect_none(void) {
+    const struct rdmad_cqe *cqe;
+    cr_assert_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN);
+    cr_assert_eq(rdmad_ring_wait(ring, 50, &cqe), RDMAD_E_TIMEOUT);
+}
+
+Test(let_go, a_killed_daemons_ops_end_with_its_process) {
+    fake_hang_up(&fake);
+    close_wakeups();
+    expect_none();
+    close(life[1]);
+    expect_end();
+}
+
+Test(let_go, a_session_that_is_ended_has_its_ops_until_the_daemon_says_so) {
+    struct rdmad_msg_error why = {.text = "enough"};
+    fake_send(&fake, RDMAD_EV_SESSION_ENDED, 0, RDMAD_E_PERM, &why, sizeof(why), NULL, 0);
+    fake_hang_up(&fake);
+    expect_none();
+    __atomic_store_n(&fake.ring->daemon->let_go, 1, __ATOMIC_RELEASE);
+    close_wakeups();
+    expect_end();
+}
+
+Test(let_go, what_completes_after_all_is_told) {
+    struct rdmad_sqe sqe;
+    rig_submit_write(2);
+    sqe = rig_take();
+    fake_hang_up(&fake);
+    expect_none();
+    rig_complete(&sqe, 0);
+    cr_assert_eq(rig_reap().user_data, 2);
+    expect_none();
+    __atomic_store_n(&fake.ring->daemon->let_go, 1, __ATOMIC_RELEASE);
+    close_wakeups();
+    expect_end();
+}
+
+/* An event loop sleeps until the wakeups' end. */
+Test(let_go, an_event_loop_sleeps_until_then) {
+    struct pollfd p = {.fd = rdmad_ring_fd(ring), .events = POLLIN};
+    const struct rdmad_cqe *cqe;
+    fake_hang_up(&fake);
+    expect_none();
+    cr_assert_eq(rdmad_ring_arm(ring), 0);
+    cr_assert_eq(poll(&p, 1, 20), 0, "it is awake for nothing");
+    __atomic_store_n(&fake.ring->daemon->let_go, 1, __ATOMIC_RELEASE);
+    close_wakeups();
+    cr_assert_eq(poll(&p, 1, 10000), 1);
+    cr_assert_eq(rdmad_ring_peek(ring, &cqe), 0);
+    cr_assert_eq(cqe->status, RDMAD_E_DAEMON_LOST);
+    rdmad_ring_seen(ring, cqe);
+}
+
+/* A blocking call ends by the same rule, and the patience with a daemon is its bound. */
+Test(let_go, a_daemon_that_says_nothing_is_waited_for_in_bounds) {
+    s->call_timeout_ns = 200000000;
+    fake_hang_up(&fake);
+    close_wakeups();
+    expect_none();
+    expect_end();
+}
