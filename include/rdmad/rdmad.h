@@ -141,11 +141,11 @@ struct rdmad_options {
  * budgets; watches of names begin anew (RDMAD_EVENT_NAMES_ANEW). Reliable channels stay open,
  * unless the other end does not come back, too; receives on them go on, with their time begun anew.
  * Other ops that were in flight end with RDMAD_E_DAEMON_LOST when nothing is at their buffers any
- * more, with what is known of them in the completion's outcome; none is done a second time. What is submitted and asked meanwhile waits.
- * What does not go on: channels of the other kinds (they close), leases that were requested (they
- * end), and sessions with pools of huge pages, which are lost. If no daemon comes within
- * call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library has a
- * thread for that, one in the process.
+ * more, with what is known of them in the completion's outcome; none is done a second time. What is
+ * submitted and asked meanwhile waits. What does not go on: channels of the other kinds (they
+ * close), leases that were requested (they end), and sessions with pools of huge pages, which are
+ * lost. If no daemon comes within call_timeout_ms the session is lost, as it is at once when the
+ * daemon ends it. The library has a thread for that, one in the process.
  * Errors: RDMAD_E_NO_DAEMON: nothing answers at that place, or its socket may not be opened by
  * this user. RDMAD_E_PERM: the policy does not admit this user. RDMAD_E_LIMIT: the user, or the
  * machine, has as many sessions as it may. RDMAD_E_NAME: options.name is too long. RDMAD_E_INVAL:

@@ -5,7 +5,7 @@
 #include "libclient/ring/let_go.h"
 #include "common/ringword.h"
 #include "libclient/base/clock.h"
-#include "libclient/ring/reap.h"
+#include "libclient/ring/wakeup.h"
 #include <poll.h>
 
 #define DYING_NS UINT64_C(10000000) /* that a look may wait for a process that dies */

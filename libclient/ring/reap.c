@@ -24,12 +24,11 @@
 #include "libclient/ring/let_go.h"
 #include "libclient/ring/revive.h"
 #include "libclient/ring/slots.h"
+#include "libclient/ring/wakeup.h"
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #define LOOKS_PER_CLOCK 1024u
@@ -38,15 +37,6 @@
 enum kind { FOR_NOBODY, FOR_PEEK, FOR_DISPATCH };
 
 /* ---- the daemon's end ---------------------------------------------------------------------- */
-
-bool rdmad_ring_drain(struct rdmad_ring *r) {
-    char bytes[64];
-    ssize_t n;
-    do
-        n = recv(r->wakeup, bytes, sizeof(bytes), MSG_DONTWAIT);
-    while (n == (ssize_t)sizeof(bytes) || (n < 0 && errno == EINTR));
-    return n > 0 || (n < 0 && errno == EAGAIN);
-}
 
 void rdmad_ring_lose(struct rdmad_ring *r, const char *why) {
     pthread_mutex_lock(&r->session->lock);

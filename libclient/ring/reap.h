@@ -28,8 +28,6 @@ static inline void rdmad_ring_show_alive(struct rdmad_ring *r) {
     ringword_publish(&r->client->alive, ask + 1);
 }
 
-/* Takes what wakeups have come. False: the daemon has closed its end. */
-bool rdmad_ring_drain(struct rdmad_ring *ring);
 /* The daemon has closed its end: the session ends. */
 void rdmad_ring_closed(struct rdmad_ring *ring);
 /* The daemon does what no daemon may: the session ends. */

@@ -21,6 +21,7 @@
 #include "libclient/control/control.h"
 #include "libclient/ring/let_go.h"
 #include "libclient/ring/reap.h"
+#include "libclient/ring/wakeup.h"
 #include <poll.h>
 #include <sched.h>
 

@@ -24,14 +24,21 @@ struct scene {
     rdmad_lease *granted, *attached;
     rdmad_ring *ring;
     unsigned lost; /* ops */
+    size_t late;   /* pages */
 };
 
-/* One that outlives its daemon ends its ops by the same rule. */
-static void lessee_up(struct scene *c, bool resumes) {
+static rdmad_session *open_at(const struct tdaemon *d, bool resumes) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
-    o.runtime_dir = tdaemon_dir(c->near);
+    rdmad_session *s;
+    o.runtime_dir = tdaemon_dir(d);
     o.resume = resumes;
-    CHECK(!rdmad_open(&o, &c->lessee), "%s", rdmad_last_error(NULL));
+    CHECK(!rdmad_open(&o, &s), "%s", rdmad_last_error(NULL));
+    return s;
+}
+
+/* One that outlives its daemon ends its ops by the same rule. */
+static void lessee_up(struct scene *c, struct tdaemon *d, bool resumes) {
+    c->lessee = open_at(d, resumes);
     CHECK(!rdmad_pool_create(c->lessee, BYTES, 0, &c->buffer_pool), "%s",
           rdmad_last_error(c->lessee));
     c->buffer = rdmad_pool_base(c->buffer_pool);
@@ -39,12 +46,10 @@ static void lessee_up(struct scene *c, bool resumes) {
     c->ring = client_ring(c->lessee, 2 * OPS);
 }
 
-static void lessee_down(struct scene *c) {
-    rdmad_close(c->lessee);
-}
-
-static void owner_up(struct scene *c) {
-    c->owner = client_with_pool(c->far, BYTES, &c->memory_pool);
+static void owner_up(struct scene *c, struct tdaemon *d) {
+    c->owner = open_at(d, false);
+    CHECK(!rdmad_pool_create(c->owner, BYTES, 0, &c->memory_pool), "%s",
+          rdmad_last_error(c->owner));
     c->memory = rdmad_pool_base(c->memory_pool);
     CHECK(!rdmad_lease_grant(c->owner, c->memory, BYTES, NULL, &c->granted), "%s",
           rdmad_last_error(c->owner));
@@ -128,15 +133,15 @@ static void rounds(void *(*lose)(void *arg), bool killed, bool resumes) {
     struct scene c = {.near = tdaemon_start("127.0.0.1", NULL),
                       .far = tdaemon_start("127.0.0.2", NULL)};
     unsigned n = test_count(40);
-    owner_up(&c);
+    owner_up(&c, c.far);
     for (unsigned round = 0; round < n; round++) {
         bool reads = round % 2;
-        lessee_up(&c, resumes);
+        lessee_up(&c, c.near, resumes);
         lose_in_flight(&c, reads, lose);
         expect_no_late_byte(&c, reads);
         if (killed)
             tdaemon_restart(c.near);
-        lessee_down(&c);
+        rdmad_close(c.lessee);
     }
     printf("    %u ops were under way in %u rounds\n", c.lost, n);
     rdmad_close(c.owner);
@@ -157,5 +162,48 @@ static void a_session_that_the_daemon_ends(void) {
     rounds(kick_it, false, false);
 }
 
-TEST_MAIN(CASE(a_daemon_that_is_killed), CASE(a_daemon_that_is_killed_and_outlived),
-          CASE(a_session_that_the_daemon_ends))
+/* ---- what others reach ---------------------------------------------------------------------- */
+
+/* Reads the owner's memory until that fails, from another daemon. */
+static void *read_on(void *arg) {
+    struct scene *c = arg;
+    while (!rdmad_read(c->attached, 0, c->buffer, OP_BYTES))
+        for (size_t at = 0; at < OP_BYTES; at += PAGE)
+            c->late += c->buffer[at] == OF_PROGRAM;
+    return NULL;
+}
+
+/* It has an op that waits, so it is told when its daemon has let go of its memory. */
+static void lose_while_read(struct scene *c, void *(*lose)(void *arg)) {
+    const struct rdmad_cqe *cqe;
+    rdmad_ring *ring = client_ring(c->owner, 2);
+    struct rdmad_sqe *e = rdmad_ring_reserve(ring);
+    pthread_t reader, thread;
+    CHECK(!rdmad_prep_notified(ring, e, c->granted, 1) && rdmad_ring_submit(ring) == 1, "%s",
+          rdmad_last_error(c->owner));
+    CHECK(!pthread_create(&reader, NULL, read_on, c) && !pthread_create(&thread, NULL, lose, c),
+          "no thread");
+    CHECK(!rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe), "%s", rdmad_last_error(c->owner));
+    memset(c->memory, OF_PROGRAM, OP_BYTES);
+    pthread_join(thread, NULL);
+    pthread_join(reader, NULL);
+    CHECK(c->late == 0, "%zu pages were read that were written after the end", c->late);
+}
+
+static void an_owners_daemon_that_is_killed(void) {
+    struct scene c = {.near = tdaemon_start("127.0.0.1", NULL),
+                      .far = tdaemon_start("127.0.0.2", NULL)};
+    for (unsigned round = 0; round < test_count(40); round++) {
+        owner_up(&c, c.near);
+        lessee_up(&c, c.far, false);
+        lose_while_read(&c, kill_it);
+        rdmad_close(c.lessee);
+        rdmad_close(c.owner);
+        tdaemon_restart(c.near);
+    }
+    tdaemon_stop(c.near);
+    tdaemon_stop(c.far);
+}
+
+TEST_MAIN(CASE(an_owners_daemon_that_is_killed), CASE(a_daemon_that_is_killed),
+          CASE(a_daemon_that_is_killed_and_outlived), CASE(a_session_that_the_daemon_ends))
