@@ -10,6 +10,13 @@
 
 #define DYING_NS UINT64_C(10000000) /* that a look may wait for a process that dies */
 
+/* Another daemon has answered, so the ring's is gone. A connection is no sign of that: who dies is
+ * connected to until its listening socket is closed. */
+static bool another_has_answered(const struct rdmad_ring *r) {
+    uint32_t at = __atomic_load_n(&r->session->answered_at, __ATOMIC_ACQUIRE);
+    return (int32_t)(at - __atomic_load_n(&r->resumes, __ATOMIC_RELAXED)) > 0;
+}
+
 static bool ring_says_so(const struct rdmad_ring *r) {
     return ringword_peek(&r->daemon->let_go);
 }
@@ -17,7 +24,7 @@ static bool ring_says_so(const struct rdmad_ring *r) {
 /* Whether nothing will tell of it any more, or nobody needs to be told. */
 static bool let_go_is_known(const struct rdmad_ring *r) {
     const struct rdmad_session *s = r->session;
-    return s->lifeline < 0 || rdmad_is_inherited(s) || rdmad_ring_is_stale(r) || ring_says_so(r) ||
+    return s->lifeline < 0 || rdmad_is_inherited(s) || another_has_answered(r) || ring_says_so(r) ||
            rdmad_monotonic_ns() >= __atomic_load_n(&s->let_go_by_ns, __ATOMIC_ACQUIRE);
 }
 

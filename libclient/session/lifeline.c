@@ -21,7 +21,7 @@ static int lifeline_set(struct rdmad_session *s, int fd) {
     return rc;
 }
 
-int rdmad_lifeline_take(struct rdmad_session *s) {
+static int lifeline_ask(struct rdmad_session *s) {
     struct rdmad_lifeline_req request = {.reserved = 0};
     int fd;
     struct rdmad_call call = {.type = RDMAD_MSG_LIFELINE,
@@ -39,4 +39,11 @@ int rdmad_lifeline_take(struct rdmad_session *s) {
     if (rc)
         return rdmad_is_lost(s) ? rdmad_fail_lost(s) : rdmad_fail(s, rc, "%s", call.text);
     return lifeline_set(s, fd);
+}
+
+int rdmad_lifeline_take(struct rdmad_session *s) {
+    int rc = lifeline_ask(s);
+    if (!rc)
+        __atomic_store_n(&s->answered_at, rdmad_resumes(s), __ATOMIC_RELEASE);
+    return rc;
 }

@@ -11,15 +11,32 @@
 
 static int life[2]; /* the daemon's end, and the one that closes with its process */
 
+static bool dying; /* atomic; who connects hears nothing more */
+
+static bool answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    (void)body;
+    if (!__atomic_load_n(&dying, __ATOMIC_ACQUIRE) || h->type != RDMAD_MSG_HELLO)
+        return false;
+    fake_hang_up(f);
+    return true;
+}
+
 static void let_go_set_up(void) {
     cr_assert_eq(pipe2(life, O_CLOEXEC), 0);
     fake.lifeline = life[0];
+    fake.hook = answer;
     rig_set_up();
     rig_submit_write(1);
     (void)rig_take();
 }
 
+static void resumes_set_up(void) {
+    fake.outlived = true;
+    let_go_set_up();
+}
+
 TestSuite(let_go, .init = let_go_set_up, .fini = rig_tear_down, .timeout = 30);
+TestSuite(let_go_resumes, .init = resumes_set_up, .fini = rig_tear_down, .timeout = 30);
 
 /* The daemon's end of the ring's wakeups. */
 static void close_wakeups(void) {
@@ -94,5 +111,22 @@ Test(let_go, a_daemon_that_says_nothing_is_waited_for_in_bounds) {
     fake_hang_up(&fake);
     close_wakeups();
     expect_none();
+    expect_end();
+}
+
+/* Its listening socket is closed later than the session's. */
+Test(let_go_resumes, a_dying_daemon_that_can_be_connected_to_is_no_other) {
+    __atomic_store_n(&dying, true, __ATOMIC_RELEASE);
+    fake_hang_up(&fake);
+    close_wakeups();
+    while (rdmad_resumes(s) < 2)
+        usleep(1000);
+    expect_none();
+    close(life[1]);
+    expect_end();
+}
+
+Test(let_go_resumes, another_daemon_tells_that_the_one_before_is_gone) {
+    fake_hang_up(&fake);
     expect_end();
 }
