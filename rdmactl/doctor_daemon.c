@@ -181,7 +181,7 @@ void doctor_check_peers(struct exam *e) {
         exam_next(e,
                   "rdmactl peer show says which, with -j why; have them use RDMA, or refuse such "
                   "peers with \"peer.fallback_tcp\": false");
-    } else if (other) {
+    } else if (*other) {
         exam_say(e, GOOD, "all go over %s; one that has none would go over %s, and be in the log",
                  name, other);
     } else {

@@ -10,10 +10,15 @@
 #include "daemon/state/channel.h"
 #include <dirent.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* Open descriptors of this process, without the one that counts them. */
+/* Open descriptors of this process. Linux 6.2 and later tell them as a size; before, each is
+ * walked, some 0.5 us, without the one that walks. */
 static uint64_t count_fds(void) {
+    struct stat table;
+    if (!stat("/proc/self/fd", &table) && table.st_size)
+        return (uint64_t)table.st_size;
     DIR *dir = opendir("/proc/self/fd");
     if (!dir)
         return 0;

@@ -3,6 +3,7 @@ if(TARGET rdmad AND TARGET rdmactl)
   rdmad_script_test(test_rdmactl ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_rdmactl.sh SERIAL
     TIMEOUT 240)
   rdmad_script_test(test_metrics ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_metrics.sh)
+  rdmad_script_test(test_schemas ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_schemas.sh)
   rdmad_script_test(test_events ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_events.sh)
   rdmad_script_test(test_audit ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_audit.sh)
   rdmad_script_test(test_core ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_core.sh)

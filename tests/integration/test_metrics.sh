@@ -88,3 +88,22 @@ start_daemon c
 [ ! -e "$work/c/metrics.sock" ] || fail "a socket that nobody asked for"
 [ "$("$rdmactl" -d "$work/c" -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])')" = "" ] ||
     fail "it listens"
+
+echo "* descriptors are counted rightly, and what a scrape costs is measured"
+c=${pids[-1]}
+counted() {
+    "$rdmactl" -d "$work/c" -j status >"$work/said"
+    [ "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["objects"]["fds"])' "$work/said")" = \
+        "$(find "/proc/$c/fd" -mindepth 1 | wc -l)" ]
+}
+eventually counted
+if [ -x "$RDMAD_BUILD/bench/bench_idle" ]; then
+    "$RDMAD_SOURCE/bench/scrape" -j --build "$RDMAD_BUILD" --sessions 40 --rounds 1 --seconds 0.1 >"$work/scrape" ||
+        fail "bench/scrape"
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+sys.exit(not (d["many"]["control_ms"] > 0 and d["many"]["bytes"] > 5000 and d["calls"]["p99_us"]["ratio"] > 0))' \
+        "$work/scrape" || fail "$(<"$work/scrape")"
+else
+    echo "skipped: bench_idle is not built (RDMAD_BENCH_PEERS)"
+fi

@@ -100,6 +100,9 @@ with good '{"verbs": {"device": "rxe1"}}' --require-rdma
 fabric_is good verbs
 says "$work/good.log" 'fabric verbs' rxe1
 doctor good 0 rxe1
+"$rdmactl" -d "$work/good" -j device show -v >"$work/said" || fail "device show"
+"$RDMAD_SOURCE/tests/integration/schemas.py" "$RDMAD_SOURCE/rdmactl/schema" device-show <"$work/said" ||
+    fail "device show is not what its schema says: $(<"$work/said")"
 stop "$last"
 
 echo "* a device, port or GID that is not there"
