@@ -11,6 +11,7 @@
 # amount of memory. Where a step says systemctl this script starts or stops the daemon, as the unit does, which
 # test_packages shows under a real systemd. The daemons have a network of their own, and /run and /etc are folders of a
 # temporary directory. That takes root.
+# shellcheck disable=SC2016 # a step is text until it is run
 set -euo pipefail
 export LC_ALL=C
 umask 022
@@ -81,7 +82,6 @@ systemctl() {
         esac
     done
 }
-runuser() { setpriv --reuid="$2" --regid=nogroup --clear-groups "${@:4}"; }
 mkdir "$work/files"
 cd "$work/files"
 
@@ -162,7 +162,7 @@ beside() {
     type_it "$1 &"
     : >"$work/beside"
     set -m
-    eval "$(real <<<"$1")" >"$work/beside" 2>&1 &
+    eval "exec $(real <<<"$1")" >"$work/beside" 2>&1 & # its parent is this shell, which takes its end
     set +m
     last_beside=$!
     [ -n "$2" ] || return 0
@@ -172,9 +172,16 @@ beside() {
     done
     stable <"$work/beside"
 }
-end_beside() { # PID
+end_beside() { # PID: and what it has started
+    local tries
     kill -TERM -- "-$1" 2>/dev/null || true
     wait "$1" 2>/dev/null || true
+    for ((tries = 0; tries < 400; tries++)); do
+        kill -0 -- "-$1" 2>/dev/null || return 0
+        sleep 0.05
+    done
+    echo "what ran beside the tour does not end" >&2
+    exit 1
 }
 # until_says WORDS COMMAND: waits; nothing of it is shown.
 until_says() {
