@@ -183,6 +183,8 @@ def page(path):
         elif re.match(r"\s*(\{|\"policy\")", whole) and '"event"' not in whole:
             try_settings(here, lines)
         for line in lines:
+            if line.startswith("$ "):
+                line = line.split(" | ")[0]  # of a transcript
             line = re.sub(r"^(\w+[#$]|\$|#) ", "", line)
             if not re.match(r"rdmactl |rdmad -|\./quickstart|\./check|tests/\w+ |cmake |systemctl |systemd-|modprobe ", line):
                 continue

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 made=$(mktemp "${TMPDIR:-/tmp}/rdmad-tour-made.XXXXXX")
-trap 'rm -f "$made"' EXIT
+trap 'rm -f "$made" "$made.readme"' EXIT
 code=0
 scripts/tour.sh >"$made" || code=$?
 [ "$code" != 77 ] || exit 77
@@ -16,6 +16,13 @@ if [ "$code" != 0 ]; then
 fi
 if ! diff -u docs/TOUR.md "$made"; then
     echo "FAILED: docs/TOUR.md is not what the programs say (+). If they are right: scripts/tour.sh >docs/TOUR.md"
+    exit 1
+fi
+# What the README shows of it.
+sed -n '/^### What it looks like/,/^### /p' README.md | sed -n '/^```text/,/^```$/p' | grep -v '^```\|^$' >"$made.readme"
+[ "$(wc -l <"$made.readme")" -gt 5 ] || { echo "FAILED: the README shows nothing of the tour"; exit 1; }
+if grep -vxF -f docs/TOUR.md "$made.readme"; then
+    echo "FAILED: the README shows what is not in docs/TOUR.md, above"
     exit 1
 fi
 echo "the tour is as docs/TOUR.md says"
