@@ -19,6 +19,7 @@ if ! diff -u docs/TOUR.md "$made"; then
     exit 1
 fi
 # What the README shows of it.
+# shellcheck disable=SC2016 # three backquotes
 sed -n '/^### What it looks like/,/^### /p' README.md | sed -n '/^```text/,/^```$/p' | grep -v '^```\|^$' >"$made.readme"
 [ "$(wc -l <"$made.readme")" -gt 5 ] || { echo "FAILED: the README shows nothing of the tour"; exit 1; }
 if grep -vxF -f docs/TOUR.md "$made.readme"; then
