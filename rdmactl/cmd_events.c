@@ -107,6 +107,9 @@ int cmd_why(const struct command *self, int argc, char **argv) {
         printf("now  %s\n", cli_safe_text(text, sizeof(text), json_string_value(sentence)));
     }
     print_events(json_object_get(result, "events"), 0);
+    const char *next = json_string_value(json_object_get(result, "next"));
+    if (next)
+        printf("->   %s\n", next);
     json_decref(result);
     return EXIT_GOOD;
 }

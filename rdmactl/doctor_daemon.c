@@ -279,6 +279,9 @@ void doctor_check_fds(struct exam *e) {
     }
 }
 
+/* The daemon keeps an eighth for users who have nothing yet, so no limit is ever used up. */
+#define NEARLY 0.8
+
 void doctor_check_limits(struct exam *e) {
     const char *key;
     json_t *limit;
@@ -286,10 +289,14 @@ void doctor_check_limits(struct exam *e) {
     json_object_foreach(json_object_get(e->status, "limits"), key, limit) {
         double used = json_number_value(json_object_get(limit, "used"));
         double max = json_number_value(json_object_get(limit, "max"));
-        if (max > 0 && used > 0.9 * max && strcmp(key, "fds") != 0) {
+        if (max > 0 && used > NEARLY * max && strcmp(key, "fds") != 0) {
             exam_say(e, WARNING, "%s: %.0f of %.0f are in use; more will be refused", key, used,
                      max);
-            exam_next(e, "see rdmactl session show for who has them, or raise limits.%s", key);
+            exam_next(
+                e,
+                "rdmactl session show says who has them; or raise limits.%s in rdmad.json, and "
+                "have it read: rdmactl reload",
+                key);
             full++;
         }
     }

@@ -8,6 +8,7 @@ Of the README, of docs/ and of the manual pages:
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
   for its placeholders; what cannot be run here is named below, with the test that does it.
+docs/TOUR.md is a transcript, which test_tour makes anew.
 """
 import glob
 import os
@@ -182,6 +183,8 @@ def page(path):
         elif re.match(r"\s*(\{|\"policy\")", whole) and '"event"' not in whole:
             try_settings(here, lines)
         for line in lines:
+            if line.startswith("$ "):
+                line = line.split(" | ")[0]  # of a transcript
             line = re.sub(r"^(\w+[#$]|\$|#) ", "", line)
             if not re.match(r"rdmactl |rdmad -|\./quickstart|\./check|tests/\w+ |cmake |systemctl |systemd-|modprobe ", line):
                 continue
@@ -217,7 +220,8 @@ def main():
     for name in ("file", "tree/one", "tree/sub/two"):
         with open(os.path.join(WORK, name), "wb") as file:
             file.write(os.urandom(100000))
-    pages = [os.path.join(SOURCE, "README.md")] + sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) + \
+    pages = [os.path.join(SOURCE, "README.md")] + \
+        [page for page in sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) if not page.endswith("TOUR.md")] + \
         sorted(glob.glob(os.path.join(SOURCE, "docs", "man", "*.scd")))
     try:
         for path in pages:

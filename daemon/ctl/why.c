@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * why.c - rdmactl why: what is to be said of an object, in sentences. First how it stands now, if
- * it is there; then what is remembered of it. Of what is somebody else's there is nothing to say,
- * as of what never was.
+ * it is there; then what is remembered of it; then what to do about it. Of what is somebody else's
+ * there is nothing to say, as of what never was.
  */
 #include "common/errors.h"
 #include "daemon/ctl/events_json.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/ctl/rows.h"
+#include "daemon/ctl/why_next.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/channel.h"
@@ -22,7 +23,8 @@
 struct why {
     struct ctl_call *call;
     uint64_t id, now_ns;
-    json_t *now; /* sentences */
+    json_t *now;      /* sentences */
+    const char *next; /* what to do about it; NULL: the events decide */
 };
 
 static void say(struct why *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -54,6 +56,7 @@ static void say_failures(struct why *w, const struct session *s, bool of_op) {
         if (of_op && failed[i].user_data != w->id)
             continue;
         failure_text(&failed[i], s->id, text);
+        w->next = why_next_of(failed[i].status);
         say(w, "%.0f s ago %s", rows_seconds(clock_left(failed[i].at_ns, w->now_ns)), text);
     }
 }
@@ -133,6 +136,7 @@ static void why_lease(struct why *w) {
         return;
     lease_ended_error(v.id, v.reason, v.ended_ago_ns, &why);
     say(w, "%s", why.text);
+    w->next = why_next_of(v.reason);
 }
 
 static void why_channel(struct why *w) {
@@ -229,6 +233,9 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
         ctl_fail(call, &why);
         return;
     }
-    ctl_reply(call, json_pack("{s:s, s:I, s:o, s:o}", "object", objects[i].object, "id",
-                              (json_int_t)w.id, "now", w.now, "events", events));
+    if (!w.next)
+        w.next = why_next(events);
+    json_t *next = w.next ? json_string(w.next) : json_null();
+    ctl_reply(call, json_pack("{s:s, s:I, s:o, s:o, s:o}", "object", objects[i].object, "id",
+                              (json_int_t)w.id, "now", w.now, "events", events, "next", next));
 }

@@ -63,7 +63,7 @@ has holders 'len(d["leases"][0]["holders"]) >= 1 and all(h["peer"] == 1 and h["s
     h["uid"] == '"$(id -u)"' and h["name"] and h["since_s"] >= 0 for h in d["leases"][0]["holders"])'
 a -j why lease "$lease" >"$work/live"
 has live 'd["object"] == "lease" and any("is live" in s for s in d["now"]) and
-    any(e["what"] == "granted" for e in d["events"])'
+    any(e["what"] == "granted" for e in d["events"]) and d["next"] is None'
 a session kick "$session" --why 'the night is bad' >/dev/null
 wait "$bench" && fail "the bench went well without its memory"
 wait "$serve" || true
@@ -71,7 +71,8 @@ eventually tells a session ended
 a -j why session "$session" >"$work/session"
 has session 'd["now"] == [] and any(e["what"] == "session" and "the night is bad" in e["text"] for e in d["events"])'
 a -j why lease "$lease" >"$work/lease"
-has lease 'any("its owner is gone" in s for s in d["now"]) and any(e["cause"] == "ended" for e in d["events"])'
+has lease 'any("its owner is gone" in s for s in d["now"]) and any(e["cause"] == "ended" for e in d["events"]) and
+    "start its owner" in d["next"]'
 
 echo "* ops that failed, when their session has gone, too"
 eventually tells b op RDMAD_E_
@@ -80,6 +81,7 @@ op=$(python3 -c 'import json, sys
 print([e["id"] for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op"][-1])' "$work/events")
 b why op "$op" >"$work/said" || fail "why op"
 grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]*, .*ended with RDMAD_E_LEASE_" "$work/said" || fail "why op: $(cat "$work/said")"
+grep -q '^->   ' "$work/said" || fail "why op does not say what to do: $(cat "$work/said")"
 
 echo "* refusals, limits, settings"
 fails 'there is no lease' b fetch "${uri%=*}=00000000000000000000000000000000"
@@ -106,7 +108,8 @@ eventually tells b peer '\(lost\|unreachable\)'
 id=$(b -j events | python3 -c 'import json, sys
 print([e["id"] for e in json.load(sys.stdin)["events"] if e["what"] == "peer"][0])')
 b -j why peer "$id" >"$work/peer"
-has peer 'any(e["what"] == "peer" and e["cause"] == "lost" for e in d["events"])'
+has peer 'any(e["what"] == "peer" and e["cause"] == "lost" for e in d["events"]) and
+    "systemctl status rdmad" in d["next"]'
 
 echo "* who asks for what there is not"
 fails 'nothing is known of lease 4711' b why lease 4711

@@ -288,7 +288,22 @@ Test(doctor, peers_over_less_than_the_daemon_has_are_warned_of) {
         snprintf(text, sizeof(text), fabric, says[i].fallback, says[i].fallen);
         daemon_says(text);
         expect(doctor_check_peers, says[i].level, says[i].words);
+        cr_expect(!strstr(text_of(0, "text"), "over ,"), "%s", text_of(0, "text"));
     }
+}
+
+Test(doctor, a_limit_that_is_nearly_used_up_is_named_with_the_setting_and_the_command) {
+    static const char limits[] = "{\"limits\":{\"pool_bytes\":{\"used\":%d,\"max\":1000}}}";
+    char text[256];
+    snprintf(text, sizeof(text), limits, 800);
+    daemon_says(text);
+    expect(doctor_check_limits, "good", "no limit");
+    /* The most that can be had: an eighth is kept for users who have nothing yet. */
+    snprintf(text, sizeof(text), limits, 875);
+    daemon_says(text);
+    expect(doctor_check_limits, "warning", "pool_bytes: 875 of 1000 are in use");
+    cr_expect(strstr(text_of(0, "next"), "raise limits.pool_bytes"), "%s", text_of(0, "next"));
+    cr_expect(strstr(text_of(0, "next"), "rdmactl reload"), "%s", text_of(0, "next"));
 }
 
 Test(doctor, the_congestion_control_must_exist_and_not_be_slow) {

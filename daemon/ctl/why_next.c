@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * why_next.c - what to do about an end, a failure or a refusal. Texts only; nothing is looked up
+ * but what the events say.
+ */
+#include "daemon/ctl/why_next.h"
+#include "common/errors.h"
+#include <rdmad/abi.h>
+#include <stddef.h>
+#include <string.h>
+
+#define SEE_THERE                                                                                  \
+    "see at the other machine whether rdmad runs (systemctl status rdmad; systemctl start rdmad) " \
+    "and whether its port may be reached; rdmactl peer add HOST:PORT then tries it at once"
+
+static const struct {
+    int code;
+    const char *next;
+} of_code[] = {
+    {RDMAD_E_LEASE_EXPIRED,
+     "ask its owner for a new one with a longer time (rdmactl share FILE --ttl "
+     "TIME), or have the owner renew it before it ends"},
+    {RDMAD_E_LEASE_REVOKED, "ask its owner for a new one: it took this one back, as rdmactl share "
+                            "does when it is ended"},
+    {RDMAD_E_LEASE_ADMIN,
+     "ask the administrator of its owner's machine; rdmactl events there says who revoked it"},
+    {RDMAD_E_LEASE_RELEASED, "ask its owner for a new one"},
+    {RDMAD_E_LEASE_ORPHANED, "start its owner's program again, and give its new URI to whoever had "
+                             "the old one"},
+    {RDMAD_E_PEER_LOST, SEE_THERE},
+    {RDMAD_E_UNREACHABLE, SEE_THERE},
+};
+
+/* Events that are no errors. next "": whatever was before is over. */
+static const struct {
+    const char *what, *cause, *next;
+} of_event[] = {
+    {"peer", "lost", SEE_THERE}, {"peer", "unreachable", SEE_THERE},
+    {"peer", "up", ""},          {"admitted", "peer", ""},
+    {"link", "up", ""},
+};
+
+const char *why_next_of(int code) {
+    if (!code)
+        return NULL;
+    for (size_t i = 0; i < sizeof(of_code) / sizeof(of_code[0]); i++)
+        if (of_code[i].code == code)
+            return of_code[i].next;
+    return "rdmad-errors(7) says what each error means, and what to do about it";
+}
+
+static const char *next_of_event(const json_t *event) {
+    const char *what = json_string_value(json_object_get(event, "what"));
+    const char *cause = json_string_value(json_object_get(event, "cause"));
+    if (!what || !cause)
+        return NULL;
+    for (size_t i = 0; i < sizeof(of_event) / sizeof(of_event[0]); i++)
+        if (!strcmp(of_event[i].what, what) && !strcmp(of_event[i].cause, cause))
+            return of_event[i].next;
+    if (!strncmp(cause, "RDMAD_E_", 8)) /* of an op, and of other failures: its name */
+        for (size_t i = 0; i < sizeof(of_code) / sizeof(of_code[0]); i++)
+            if (!strcmp(rdmad_error_name(of_code[i].code), cause))
+                return of_code[i].next;
+    return strncmp(cause, "RDMAD_E_", 8) ? NULL : why_next_of(RDMAD_E_INTERNAL);
+}
+
+const char *why_next(const json_t *events) {
+    for (size_t i = json_array_size(events); i--;) {
+        const char *next = next_of_event(json_array_get(events, i));
+        if (next)
+            return *next ? next : NULL;
+    }
+    return NULL;
+}
