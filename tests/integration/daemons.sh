@@ -73,7 +73,7 @@ start_daemon() {
 # first_line FILE PID: waits for the first line of what PID writes to FILE.
 first_line() {
     local tries line
-    for ((tries = 0; tries < 400; tries++)); do
+    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         if [ -e "$1" ] && IFS= read -r line <"$1"; then
             printf '%s\n' "$line"
             return
@@ -82,4 +82,19 @@ first_line() {
         sleep 0.05
     done
     fail "$1: no line came"
+}
+
+# keep_port: sets port to one of loopback that is the test's until it ends, whether a daemon listens there or
+# not (see keep_port in tests/support/harness.c).
+keep_port() {
+    python3 -c '
+import signal, socket
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+signal.pause()' >"$work/port" &
+    pids+=($!)
+    # shellcheck disable=SC2034 # it is for who sources this
+    port=$(first_line "$work/port" $!)
 }

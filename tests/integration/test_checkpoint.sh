@@ -17,7 +17,7 @@ command -v criu >/dev/null || skip "CRIU is not there (Debian: criu)"
 criu check >"$work/criu" 2>&1 ||
     skip "CRIU cannot checkpoint on this kernel, $(uname -r): $(grep -m 1 -v util.c "$work/criu" || true)"
 program=$RDMAD_BUILD/tests/integration/checkpointed
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+keep_port
 
 # start: the daemon, always at the same address, for a handle is of a lease there.
 start() {

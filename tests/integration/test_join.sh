@@ -8,8 +8,8 @@ set -euo pipefail
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 
-# A port that nobody has at the moment: init prints it before the daemon runs.
-port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+# init prints the port before the daemon runs.
+keep_port
 
 run() { # NAME LISTEN: waits until it answers
     "$rdmad" --runtime-dir "$work/$1" --identity "$work/$1.id" --listen "$2" 2>>"$work/$1.log" &

@@ -5,7 +5,13 @@
  */
 #include "tests/support/transfer.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* The promise is deadline plus quiesce bound; a busy machine gets ten times the bound. */
 static unsigned end_ms(void) {
@@ -90,4 +96,21 @@ static void a_daemon_that_hangs(void) {
     tdaemon_stop(a);
 }
 
-TEST_MAIN(CASE(the_owners_daemon), CASE(the_lessees_daemon), CASE(a_daemon_that_hangs))
+/* Of the harness: what restarts at its port can count on it. */
+static void the_port_stays_its_own_meanwhile(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    at.sin_port = htons((uint16_t)atoi(strchr(tdaemon_listen(d), ':') + 1));
+    for (unsigned i = 0; i < 2; i++) {
+        tdaemon_kill(d);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 && errno == EADDRINUSE,
+              "another socket got %s", tdaemon_listen(d));
+        close(fd);
+        tdaemon_restart(d);
+    }
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(the_owners_daemon), CASE(the_lessees_daemon), CASE(a_daemon_that_hangs),
+          CASE(the_port_stays_its_own_meanwhile))

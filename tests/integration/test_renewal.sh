@@ -11,7 +11,7 @@ set -euo pipefail
 # shellcheck source=tests/support/certificates.sh
 . "$(dirname "$0")/../support/certificates.sh"
 
-port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+keep_port
 
 ctl() { # NAME ARGUMENT...
     local name=$1

@@ -5,6 +5,7 @@ import functools
 import gc
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -245,8 +246,13 @@ class Loop(Pair):
         await asyncio.wait_for(kicked.close(), LONG)
 
     async def test_a_session_outlives_its_daemon(self):
-        with tempfile.TemporaryDirectory() as work:
-            def start(address="127.0.0.1:0"):
+        # kept, bound and not listening: nobody else gets the port while the daemon is away
+        with tempfile.TemporaryDirectory() as work, socket.socket() as kept:
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            kept.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{kept.getsockname()[1]}"
+
+            def start():
                 daemon = subprocess.Popen([os.environ["rdmad"], "--runtime-dir", work, "--listen", address],
                                           stderr=subprocess.DEVNULL)
                 while subprocess.run([os.environ["rdmactl"], "-d", work, "status"], capture_output=True).returncode:
@@ -264,7 +270,7 @@ class Loop(Pair):
                 daemon.kill()
                 daemon.wait()
                 reads = asyncio.gather(*(there.read(0, piece[i * 8:i * 8 + 8]) for i in range(4)), return_exceptions=True)
-                daemon = await asyncio.to_thread(start, lease.uri.split("/")[2])
+                daemon = await asyncio.to_thread(start)
                 await asyncio.wait_for(reads, LONG)
                 piece[:] = bytes(64)
                 while piece != box:  # the owner may be back later than the lessee

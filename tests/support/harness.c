@@ -9,6 +9,7 @@
 
 #include "tests/support/procs.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -32,7 +33,8 @@ struct tdaemon {
     char listen[64];
     char config[96]; /* when the fabric is not tcp: of ours, beside what a test sets */
     const char *args[MAX_ARGS];
-    pid_t pid; /* 0: not running */
+    pid_t pid;   /* 0: not running */
+    int port_fd; /* keeps its port */
     bool porter_killed;
 };
 
@@ -163,7 +165,7 @@ static _Noreturn void exec_daemon(const struct tdaemon *d) {
 
 static json_t *try_call(const char *dir, const char *method, json_t *params);
 
-/* status's listen is {"host", "port"}: kept, so that a restart takes the same port. */
+/* status's listen is {"host", "port"}. */
 static bool answers(struct tdaemon *d) {
     json_t *reply = try_call(d->dir, "status", NULL);
     const char *host = NULL;
@@ -254,6 +256,23 @@ static void take_arguments(struct tdaemon *d, const char *const *args) {
     }
 }
 
+/* A port that is the daemon's until destroy, also while it does not run. A bound socket that does
+ * not listen keeps the kernel from giving the port to anybody who asks for any, be it by bind or
+ * connect; with SO_REUSEADDR at both it does not keep the daemon from listening there. */
+static void keep_port(struct tdaemon *d, const char *host) {
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof(at);
+    int one = 1;
+    CHECK(inet_pton(AF_INET, host, &at.sin_addr) == 1, "%s is no IPv4 address", host);
+    d->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(d->port_fd >= 0 &&
+              setsockopt(d->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
+              bind(d->port_fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
+              getsockname(d->port_fd, (struct sockaddr *)&at, &size) == 0,
+          "a port at %s: %s", host, strerror(errno));
+    snprintf(d->listen, sizeof(d->listen), "%s:%u", host, (unsigned)ntohs(at.sin_port));
+}
+
 struct tdaemon *tdaemon_start(const char *host, const char *const *args) {
     struct tdaemon *d = calloc(1, sizeof(*d));
     const char *tmp = getenv("TMPDIR");
@@ -265,7 +284,7 @@ struct tdaemon *tdaemon_start(const char *host, const char *const *args) {
     snprintf(reports_dir, sizeof(reports_dir), "%s/reports", d->dir);
     CHECK(mkdir(reports_dir, 0755) == 0 && chmod(reports_dir, 01777) == 0, "%s: %s", reports_dir,
           strerror(errno));
-    snprintf(d->listen, sizeof(d->listen), "%s:0", host);
+    keep_port(d, host);
     take_arguments(d, args);
     launch(d);
     return d;
@@ -279,6 +298,7 @@ void tdaemon_restart(struct tdaemon *d) {
 static void destroy(struct tdaemon *d) {
     expect_no_reports(d);
     nftw(d->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    close(d->port_fd);
     free(d);
 }
 

@@ -30,8 +30,8 @@
 
 struct tdaemon;
 
-/* Starts one listening on host (127.0.0.N), any port, and waits until it answers. args: further
- * arguments, NULL-terminated, or NULL. */
+/* Starts one listening on host (127.0.0.N), any port, which is kept for it until stop, and waits
+ * until it answers. args: further arguments, NULL-terminated, or NULL. */
 struct tdaemon *tdaemon_start(const char *host, const char *const *args);
 void tdaemon_stop(struct tdaemon *d);    /* SIGTERM, must exit 0 in time; frees d */
 void tdaemon_end(struct tdaemon *d);     /* the same; d stays, for restart or stop */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """replay.py record PORT FILE: listens on any port of loopback, prints it, passes one connection on to PORT and
 leaves what the dialler has sent in FILE.
-replay.py play PORT FILE COUNT: says it to PORT again, COUNT times, until the other end closes.
+replay.py play PORT FILE COUNT: says it to PORT again, COUNT times, until the other end closes, and prints each address that it was said from.
 """
 import selectors
 import socket
@@ -36,7 +36,8 @@ def play(port, path, count):
     longest = 0
     for _ in range(count):
         with socket.create_connection(("127.0.0.1", port)) as s:
-            s.settimeout(10)
+            print("from %s:%d" % s.getsockname())
+            s.settimeout(60)
             got = 0
             try:
                 s.sendall(said)
