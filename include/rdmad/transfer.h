@@ -210,7 +210,8 @@ RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lea
  * rings as there may be. RDMAD_E_NOMEM: its memory cannot be had. RDMAD_E_PERM: it could not be
  * sealed. */
 RDMAD_API int rdmad_ring_create(rdmad_session *session, uint32_t entries, rdmad_ring **out);
-/* Ops in flight are ended by the daemon first; their completions are lost. NULL is allowed. */
+/* Ops in flight are ended by the daemon first, also when it is lost; their completions are lost.
+ * NULL is allowed. */
 RDMAD_API void rdmad_ring_destroy(rdmad_ring *ring);
 
 /* A free entry to prepare, or NULL when entries ops are in flight or prepared: reap some first. An

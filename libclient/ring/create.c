@@ -12,6 +12,7 @@
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
+#include "libclient/ring/let_go.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,11 +251,18 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
     rdmad_ring_free(r);
 }
 
+static bool ring_is_served(const struct rdmad_ring *r) {
+    return rdmad_is_open(r->session) && !rdmad_ring_is_stale(r);
+}
+
 void rdmad_ring_destroy(rdmad_ring *r) {
     if (!r)
         return;
     rdmad_object_end(&r->object, RDMAD_KIND_RING, r->handle, __func__);
-    if (rdmad_is_open(r->session) && !rdmad_ring_is_stale(r))
+    if (ring_is_served(r))
         ring_tell_destroy(r->session, r->handle); /* answered when the ops have ended */
+    while (r->expected && r->state == RDMAD_RING_LIVE && !ring_is_served(r) &&
+           !rdmad_ring_has_let_go(r))
+        rdmad_ring_await_let_go(r, UINT64_MAX);
     rdmad_ring_dispose(r);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* An op ends when the daemon that is lost has let go of its buffer, not before. */
-#include "libclient/base/session.h" /* first: its parameters are named as our globals */
+#include "libclient/control/control.h" /* first: its parameters are named as our globals */
 
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
@@ -103,6 +103,26 @@ Test(let_go, an_event_loop_sleeps_until_then) {
     cr_assert_eq(rdmad_ring_peek(ring, &cqe), 0);
     cr_assert_eq(cqe->status, RDMAD_E_DAEMON_LOST);
     rdmad_ring_seen(ring, cqe);
+}
+
+static void *destroy(void *over) {
+    rdmad_ring_destroy(ring);
+    __atomic_store_n((bool *)over, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+Test(let_go, a_ring_is_destroyed_then_and_not_before) {
+    pthread_t thread;
+    bool over = false;
+    fake_hang_up(&fake);
+    close_wakeups();
+    while (!rdmad_check_gone(s))
+        usleep(1000);
+    cr_assert_eq(pthread_create(&thread, NULL, destroy, &over), 0);
+    usleep(50000);
+    cr_assert(!__atomic_load_n(&over, __ATOMIC_ACQUIRE), "its buffers are the program's too early");
+    close(life[1]);
+    pthread_join(thread, NULL);
 }
 
 /* A blocking call ends by the same rule, and the patience with a daemon is its bound. */
