@@ -200,7 +200,9 @@ until_says() {
 title '#' 'A first tour'
 say '<!-- Written by scripts/tour.sh; test_tour compares. Change that, not this. -->'
 say 'From nothing to bytes, then five bad nights and what tells you the way out. All commands are run by root on one
-machine without RDMA hardware, where two daemons play two machines. What differs from run to run is shown as `~`.'
+machine without RDMA hardware, where two daemons play two machines. What differs from run to run is shown as `~`. Where
+it says `systemctl`, the script that wrote this started and stopped the daemons of a build instead; the packages and
+units have their own test, under a real systemd.'
 
 title '##' 'Start'
 say 'The packages of `scripts/package.sh` install and start the daemon:
