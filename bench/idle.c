@@ -51,6 +51,10 @@ static int measure(rdmad_session *session, double seconds) {
             return 1;
         nanosleep(&pace, NULL);
     }
+    if (!samples.count) {
+        fprintf(stderr, "bench_idle: the time is too short for a call\n");
+        return 1;
+    }
     double p50 = samples_median(&samples); /* it sorts them */
     printf("{\"calls\":%zu,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f}\n", samples.count, p50,
            samples.us[samples.count * 99 / 100], samples.us[samples.count - 1]);

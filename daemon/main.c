@@ -7,13 +7,24 @@
 #include "daemon/daemon.h"
 #include "daemon/porter/messages.h"
 #include "daemon/porter/porter.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* What is opened next would be standard input, or what is written to standard error. */
+static void open_standard(void) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", O_RDWR);
+    }
+}
 
 int main(int argc, char **argv) {
     struct options options;
     if (argc > 1 && !strcmp(argv[1], PORTER_OPTION))
         return porter_run(argc, argv);
+    open_standard();
     switch (options_parse(&options, argc, argv)) {
     case OPTIONS_EXIT_OK:
         return 0;

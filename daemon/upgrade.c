@@ -96,7 +96,6 @@ static int trial_spawn(struct trial *t, const char *program, char **argv, int ou
     }
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
     int failed = posix_spawn(&t->pid, program, &actions, &attr, argv, environ);

@@ -290,8 +290,8 @@ void doctor_check_limits(struct exam *e) {
         double used = json_number_value(json_object_get(limit, "used"));
         double max = json_number_value(json_object_get(limit, "max"));
         if (max > 0 && used > NEARLY * max && strcmp(key, "fds") != 0) {
-            exam_say(e, WARNING, "%s: %.0f of %.0f are in use; more will be refused", key, used,
-                     max);
+            exam_say(e, WARNING, "%s: %.0f of %.0f are in use; more will soon be refused", key,
+                     used, max);
             exam_next(
                 e,
                 "rdmactl session show says who has them; or raise limits.%s in rdmad.json, and "

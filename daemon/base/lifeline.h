@@ -10,15 +10,15 @@
  *
  * The kernel (since Linux 4.3) lets go of a dying process's descriptors from the highest number to
  * the lowest. The writing end is number 0, in the place of standard input, which a daemon does not
- * read: so nothing can be opened below it. It is not there any more after an exec. A child that is
- * forked must close it, as those of porter/child.h do.
+ * read: so nothing can be opened below it. It closes with an exec, so children that are programs do
+ * not have it.
  */
 #ifndef RDMAD_BASE_LIFELINE_H
 #define RDMAD_BASE_LIFELINE_H
 
 #include "daemon/base/error.h"
 
-/* Once, by a process with one thread. The reading end is the caller's. */
+/* Once. Standard input is gone then. The reading end is the caller's. */
 int lifeline_open(int *reading_end, struct error *err);
 
 #endif

@@ -71,12 +71,16 @@ void serve_hello(const struct request *rq, const void *body) {
 
 void serve_lifeline(const struct request *rq, const void *body) {
     const struct rdmad_lifeline_req *req = body;
-    const int *fd = &rq->session->state->lifeline;
-    struct error err;
-    if (req->reserved) {
+    struct session *s = rq->session;
+    struct error err = {.code = 0};
+    if (req->reserved)
         error_set(&err, RDMAD_E_RESERVED, "the reserved field of LIFELINE is not zero");
+    else if (s->has_lifeline)
+        error_set(&err, RDMAD_E_EXISTS, "the session was given the daemon's lifeline before");
+    if (err.code) {
         serve_fail(rq, &err);
-    } else {
-        serve_reply(rq, NULL, 0, fd, 1);
+        return;
     }
+    s->has_lifeline = true;
+    serve_reply(rq, NULL, 0, &s->state->lifeline, 1);
 }

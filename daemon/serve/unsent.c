@@ -37,18 +37,35 @@ static int undo(struct session *s, uint16_t type, uint64_t handle, struct undoin
     return pool_destroy(s, handle, undone, u, &none);
 }
 
+static const char *descriptors_of(uint16_t type) {
+    switch (type) {
+    case RDMAD_MSG_RING_CREATE:
+        return "ring's descriptors";
+    case RDMAD_MSG_POOL_CREATE:
+        return "pool's descriptor";
+    default:
+        assert(type == RDMAD_MSG_LIFELINE);
+        return "daemon's lifeline";
+    }
+}
+
 void serve_unsent(struct session *s, const void *answer, size_t size, const char *why) {
     struct rdmad_msg_header h;
     uint64_t handle;
     struct error err;
-    assert(size >= sizeof(h) + sizeof(handle));
+    assert(size >= sizeof(h));
     memcpy(&h, answer, sizeof(h));
-    memcpy(&handle, (const char *)answer + sizeof(h), sizeof(handle));
     struct request rq = {.session = s, .type = (uint16_t)(h.type & ~RDMAD_MSG_REPLY), .seq = h.seq};
-    assert(rq.type == RDMAD_MSG_RING_CREATE || rq.type == RDMAD_MSG_POOL_CREATE);
-    error_set(&err, RDMAD_E_LIMIT, "the %s's descriptors cannot be passed on: %s; try again later",
-              rq.type == RDMAD_MSG_RING_CREATE ? "ring" : "pool", why);
+    error_set(&err, RDMAD_E_LIMIT, "the %s cannot be passed on: %s; try again later",
+              descriptors_of(rq.type), why);
     LOG_LIMITED(WARNING, ("session %llu: %s", (unsigned long long)s->id, err.text));
+    if (rq.type == RDMAD_MSG_LIFELINE) { /* nothing was made for it */
+        s->has_lifeline = false;
+        serve_fail(&rq, &err);
+        return;
+    }
+    assert(size >= sizeof(h) + sizeof(handle));
+    memcpy(&handle, (const char *)answer + sizeof(h), sizeof(handle));
     struct undoing *u = malloc(sizeof(*u));
     struct request *later = u ? later_new(&rq) : NULL;
     if (!later) {

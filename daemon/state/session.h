@@ -60,8 +60,9 @@ struct session {
     char name[RDMAD_NAME_MAX + 1];
     struct session_origin origin;
     bool greeted;
-    uint16_t version; /* of what is said to it; from HELLO on also of what it says */
-    bool closing;     /* atomic: the registration thread looks whether a pool is still wanted */
+    bool has_lifeline; /* its client was given it */
+    uint16_t version;  /* of what is said to it; from HELLO on also of what it says */
+    bool closing;      /* atomic: the registration thread looks whether a pool is still wanted */
     unsigned holds;
     unsigned steps; /* closing: parts of step 3 that have not reported yet */
     uint64_t since_ns;

@@ -28,8 +28,8 @@
  *
  * The end: when the daemon ends a session, or stops, devices may still be at the buffers of ops
  * that it has taken. It stores 1 in let_go when they are not, before it closes its end of the
- * socket. If the socket is closed and let_go is 0, the daemon is dying: then the buffers are the
- * client's when the descriptor of RDMAD_MSG_LIFELINE says so.
+ * socket. If the socket of a ring that was ready is closed and let_go is 0, the daemon is dying:
+ * then the buffers are the client's when the descriptor of RDMAD_MSG_LIFELINE says so.
  *
  * Signs of life, for the keep-alive of channels: the daemon counts `ask` on, and wakes the client;
  * who looks for completions and finds none answers by storing ask + 1 in `alive`.

@@ -74,10 +74,9 @@ struct rdmad_session {
     bool (*channel_outlives)(struct rdmad_session *s, uint64_t channel);
     int (*channel_left)(struct rdmad_session *s, uint64_t channel);
 
-    uint32_t answered_at; /* atomic; resumes, when a daemon has last answered HELLO */
-    int lifeline;         /* hangs up when the daemon's process is gone; -1: it has given none */
-    uint64_t
-        let_go_by_ns; /* OPEN no more: when its daemon is waited for no longer (ring/let_go.h) */
+    uint32_t answered_at;  /* atomic; resumes, when another daemon last answered */
+    int lifeline;          /* atomic; hangs up when the daemon's process is gone; -1: none */
+    uint64_t let_go_by_ns; /* atomic; not OPEN: until when its daemon is waited for */
 
     int lost_reason;
     bool lost_told;

@@ -67,9 +67,7 @@ static bool control_is_ours(const struct rdmad_session *s) {
 static void control_leave(struct rdmad_session *s, enum rdmad_session_state state, int reason,
                           const char *text) {
     s->lost_reason = reason;
-    if (reason == RDMAD_E_TIMEOUT)
-        __atomic_store_n(&s->let_go_by_ns, 0, __ATOMIC_RELEASE);
-    else if (control_hears(s))
+    if (s->state == RDMAD_SESSION_OPEN)
         __atomic_store_n(&s->let_go_by_ns, rdmad_ns_later(rdmad_monotonic_ns(), s->call_timeout_ns),
                          __ATOMIC_RELEASE);
     snprintf(s->lost_text, sizeof(s->lost_text), "%s", text);
@@ -317,6 +315,7 @@ static void call_give_up(struct rdmad_session *s, struct rdmad_call *c) {
              rdmad_request_words(c->type),
              (unsigned long long)(s->call_timeout_ns / RDMAD_NS_PER_MS));
     rdmad_control_lose(s, RDMAD_E_TIMEOUT, text);
+    __atomic_store_n(&s->let_go_by_ns, 0, __ATOMIC_RELEASE); /* it was waited for enough */
     c->status = RDMAD_E_TIMEOUT;
 }
 

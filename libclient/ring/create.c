@@ -255,14 +255,19 @@ static bool ring_is_served(const struct rdmad_ring *r) {
     return rdmad_is_open(r->session) && !rdmad_ring_is_stale(r);
 }
 
+/* Whether ops have no completion yet, taken or not. Nobody takes one any more. */
+static bool ring_is_owed(struct rdmad_ring *r) {
+    r->cq_tail = ringword_peek(&r->daemon->cq_tail);
+    return r->state == RDMAD_RING_LIVE && r->expected > r->cq_tail - r->cq_head;
+}
+
 void rdmad_ring_destroy(rdmad_ring *r) {
     if (!r)
         return;
     rdmad_object_end(&r->object, RDMAD_KIND_RING, r->handle, __func__);
     if (ring_is_served(r))
         ring_tell_destroy(r->session, r->handle); /* answered when the ops have ended */
-    while (r->expected && r->state == RDMAD_RING_LIVE && !ring_is_served(r) &&
-           !rdmad_ring_has_let_go(r))
+    while (!ring_is_served(r) && ring_is_owed(r) && !rdmad_ring_has_let_go(r))
         rdmad_ring_await_let_go(r, UINT64_MAX);
     rdmad_ring_dispose(r);
 }

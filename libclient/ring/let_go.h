@@ -6,7 +6,7 @@
  * it. A daemon that ends a session says so in the ring (let_go in rdmad/ring.h), and closes its end
  * of the wakeups then. One that was killed says nothing; its lifeline hangs up when its process is
  * gone, and all devices that it had opened. One that does neither in options.call_timeout_ms is
- * waited for no longer.
+ * waited for no longer; an event loop is not woken by that, and sees it when it looks next.
  */
 #ifndef RDMAD_LIBCLIENT_LET_GO_H
 #define RDMAD_LIBCLIENT_LET_GO_H
@@ -17,7 +17,8 @@
  * wakeup is readable all the time then, so an event loop would spin. */
 bool rdmad_ring_has_let_go(struct rdmad_ring *ring);
 
-/* Sleeps until it may have, something has completed after all, or the deadline has passed. */
+/* Sleeps until it may have, something has completed after all, or the deadline has passed; or for
+ * less. */
 void rdmad_ring_await_let_go(struct rdmad_ring *ring, uint64_t deadline_ns);
 
 #endif

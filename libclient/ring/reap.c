@@ -150,7 +150,7 @@ static uint8_t lost_outcome(const struct rdmad_slot *slot) {
         slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_KEPT || slot->begun;
     if (!begun)
         return RDMAD_FAILED_UNTOUCHED;
-    /* Their target is our own memory, which nobody writes any more. */
+    /* Their target is our own memory, which the daemon has let go of. */
     return slot->opcode == RDMAD_OP_READ || slot->opcode == RDMAD_OP_RECV ? RDMAD_FAILED_PARTIAL
                                                                           : RDMAD_UNKNOWN;
 }
@@ -426,9 +426,10 @@ int rdmad_ring_arm(rdmad_ring *r) {
         return rdmad_fail_lost(r->session);
     if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r)) {
         if (r->state != RDMAD_RING_LIVE)
-            return 0;                                        /* an event tells when to go on */
-        return rdmad_ring_has_let_go(r) ? RDMAD_E_AGAIN : 0; /* or the end of its wakeups */
-    }
+            return 0; /* an event tells when to go on */
+        if (rdmad_ring_has_let_go(r))
+            return RDMAD_E_AGAIN;
+    } /* until then completions may come, and then the end of its wakeups */
     /* Drain, arm, look again: a byte that comes after the drain is for something that the last look
      * has not seen. */
     rdmad_ring_drain(r);

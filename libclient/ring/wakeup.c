@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * wakeup.c - any number of bytes that piled up are one wakeup.
+ */
 #include "libclient/ring/wakeup.h"
 #include <errno.h>
 #include <sys/socket.h>

@@ -67,6 +67,7 @@ static void fork_leave_session(struct rdmad_session *s) {
     fork_close(&s->epoll);
     fork_close(&s->event_fd);
     fork_close(&s->back_fd);
+    fork_close(&s->lifeline);
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
         fork_leave_ring(r);
     for (struct rdmad_pool *p = s->pools; p; p = p->next)

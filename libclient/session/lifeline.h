@@ -7,7 +7,8 @@
 
 #include "libclient/base/session.h"
 
-/* After HELLO, also to the next daemon: s->lifeline is that one's, or -1 if it has none. */
+/* After HELLO, also to the next daemon: s->lifeline is that one's. One that has none leaves what
+ * there was: -1, or that of a daemon that is gone. */
 int rdmad_lifeline_take(struct rdmad_session *s);
 
 #endif

@@ -180,6 +180,8 @@ static void expect_refused(int sock, uint16_t type, const void *req, size_t size
 static void an_answer_whose_descriptors_cannot_be_passed_fails_its_request_alone(void) {
     const struct rdmad_ring_create_req ring_req = {.sq_entries = 16};
     const struct rdmad_pool_create_req pool_req = {.bytes = 4096};
+    const struct rdmad_lifeline_req life_req = {.reserved = 0};
+    struct raw_packet reply;
     struct raw_ring ring;
     struct raw_pool pool;
     int pair[2];
@@ -192,12 +194,18 @@ static void an_answer_whose_descriptors_cannot_be_passed_fails_its_request_alone
     fill_what_may_be_in_flight(pair);
     expect_refused(sock, RDMAD_MSG_RING_CREATE, &ring_req, sizeof(ring_req));
     expect_refused(sock, RDMAD_MSG_POOL_CREATE, &pool_req, sizeof(pool_req));
+    expect_refused(sock, RDMAD_MSG_LIFELINE, &life_req, sizeof(life_req));
     expect_more(d, own, 1, "a session whose requests failed");
     tdaemon_expect_objects(d, before);
     close(pair[0]);
     close(pair[1]);
     CHECK(raw_ring_create(sock, 16, &ring) == 0, "a ring, later");
     CHECK(raw_pool_create(sock, 4096, 0, &pool) == 0, "a pool, later");
+    CHECK(raw_request(sock, RDMAD_MSG_LIFELINE, &life_req, sizeof(life_req), &reply) == 0,
+          "the lifeline, later");
+    CHECK(raw_request(sock, RDMAD_MSG_LIFELINE, &life_req, sizeof(life_req), &reply) ==
+              RDMAD_E_EXISTS,
+          "a session has it twice");
     raw_ring_unmap(&ring);
     raw_pool_unmap(&pool);
     close(sock);

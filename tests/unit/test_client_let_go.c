@@ -11,6 +11,7 @@
 
 static int life[2]; /* the daemon's end, and the one that closes with its process */
 
+static struct rdmad_sqe first;
 static bool dying; /* atomic; who connects hears nothing more */
 
 static bool answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
@@ -27,7 +28,7 @@ static void let_go_set_up(void) {
     fake.hook = answer;
     rig_set_up();
     rig_submit_write(1);
-    (void)rig_take();
+    first = rig_take();
 }
 
 static void resumes_set_up(void) {
@@ -147,6 +148,42 @@ Test(let_go_resumes, a_dying_daemon_that_can_be_connected_to_is_no_other) {
 }
 
 Test(let_go_resumes, another_daemon_tells_that_the_one_before_is_gone) {
+    int other[2];
+    cr_assert_eq(pipe2(other, O_CLOEXEC), 0);
+    fake.lifeline = other[0];
     fake_hang_up(&fake);
     expect_end();
+}
+
+/* It has ended a session, and takes it up again before it has let go of all. */
+Test(let_go_resumes, a_daemon_that_is_still_the_same_is_no_other) {
+    fake_hang_up(&fake);
+    while (!rdmad_is_open(s) || rdmad_resumes(s) == 0)
+        usleep(1000);
+    expect_none();
+    __atomic_store_n(&fake.ring->daemon->let_go, 1, __ATOMIC_RELEASE);
+    expect_end();
+}
+
+/* Only root could write into it. */
+Test(let_go, a_lifeline_in_which_something_is_written_has_not_ended) {
+    cr_assert_eq(write(life[1], "x", 1), 1);
+    fake_hang_up(&fake);
+    close_wakeups();
+    expect_none();
+    close(life[1]);
+    expect_end();
+}
+
+/* What has completed and was not taken keeps no ring. */
+Test(let_go, a_ring_with_all_completed_is_destroyed_at_once) {
+    struct rdmad_sqe sqe;
+    rig_submit_write(2);
+    sqe = rig_take();
+    rig_complete(&sqe, 0);
+    rig_complete(&first, 0);
+    fake_hang_up(&fake);
+    while (!rdmad_check_gone(s))
+        usleep(1000);
+    rdmad_ring_destroy(ring);
 }
