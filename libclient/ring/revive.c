@@ -138,8 +138,8 @@ bool rdmad_ring_revive(struct rdmad_ring *r) {
     if (revive_is_blocked(r))
         return false;
     int rc = revive_create(r, first, &number);
-    if (rc == RDMAD_E_DAEMON_LOST && !rdmad_is_lost(s))
-        return false; /* that one has gone, too */
+    if (rc && !rdmad_is_lost(s) && (rc == RDMAD_E_DAEMON_LOST || rdmad_resumes(s) != resumes))
+        return false; /* that one has gone, too; the next may have been asked for its ring */
     pthread_mutex_lock(&s->lock);
     if (rc) {
         char text[RDMAD_TEXT_MAX + 1];

@@ -14,8 +14,42 @@ static int life[2]; /* the daemon's end, and the one that closes with its proces
 static struct rdmad_sqe first;
 static bool dying; /* atomic; who connects hears nothing more */
 
+/* Makes a ring and dies, and the next one comes before it is asked to take that into use. */
+static bool dies_of_ring; /* atomic */
+static unsigned rings_made;
+
+static void make_ring_and_die(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                              const struct rdmad_ring_create_req *req) {
+    static struct fake_ring last;
+    int fds[4];
+    const struct rdmad_ring_create_rep rep = {
+        .ring = 99, .sq_entries = req->sq_entries, .cq_entries = 2 * req->sq_entries};
+    fake_ring_make(&last, req->sq_entries, fds);
+    fake_send(f, RDMAD_MSG_RING_CREATE | RDMAD_MSG_REPLY, h->seq, 0, &rep, sizeof(rep), fds, 4);
+    for (unsigned i = 0; i < 4; i++)
+        close(fds[i]);
+    fake_hang_up(f);
+}
+
+static bool answer_of_ring(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                           const void *body) {
+    bool makes = h->type == RDMAD_MSG_RING_CREATE;
+    if (makes && __atomic_exchange_n(&dies_of_ring, false, __ATOMIC_ACQ_REL)) {
+        make_ring_and_die(f, h, body);
+        return true;
+    }
+    rings_made += makes;
+    if (makes || rings_made)
+        return false;
+    fake_refuse(f, h, RDMAD_E_HANDLE, "the session has no such ring");
+    return true;
+}
+
 static bool answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
-    (void)body;
+    if (h->type == RDMAD_MSG_HELLO)
+        rings_made = 0;
+    if (h->type == RDMAD_MSG_RING_CREATE || h->type == RDMAD_MSG_RING_READY)
+        return answer_of_ring(f, h, body);
     if (!__atomic_load_n(&dying, __ATOMIC_ACQUIRE) || h->type != RDMAD_MSG_HELLO)
         return false;
     fake_hang_up(f);
@@ -186,4 +220,25 @@ Test(let_go, a_ring_with_all_completed_is_destroyed_at_once) {
     while (!rdmad_check_gone(s))
         usleep(1000);
     rdmad_ring_destroy(ring);
+}
+
+/* ---- the ring at the next daemon ------------------------------------------------------------ */
+
+Test(let_go_resumes, a_daemon_that_dies_of_the_ring_is_followed_by_another) {
+    __atomic_store_n(&dies_of_ring, true, __ATOMIC_RELEASE);
+    close(life[1]);
+    fake_hang_up(&fake);
+    expect_end();
+    while (!rdmad_is_open(s) || rdmad_resumes(s) < 2) {
+        cr_assert(!rdmad_is_lost(s), "%s", s->lost_text);
+        rig_expect_nothing();
+        usleep(1000);
+    }
+    rig_expect_nothing(); /* it is revived by a look */
+    rig_submit_write(2);
+    struct rdmad_sqe sqe;
+    cr_assert(fake_ring_take(fake.ring, &sqe), "the last daemon's ring has nothing");
+    fake_ring_complete(fake.ring,
+                       &(struct rdmad_cqe){.user_data = sqe.user_data, .opcode = sqe.opcode});
+    cr_assert_eq(rig_reap().user_data, 2);
 }
