@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_descriptors.c - the daemon's table of descriptors: what each thing takes of it, which is
- * what the words at its start count with, and what a client hears when it is full.
+ * what the words at its start count with, what a client hears when it is full, and whose number 0
+ * is.
  */
-#include "tests/support/harness.h"
+#include "tests/integration/upgrades.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -251,9 +253,39 @@ static void who_finds_no_descriptor_left_is_told_so(void) {
     tdaemon_stop(d);
 }
 
+/* ---- number 0 ------------------------------------------------------------------------------- */
+
+static void expect_locked(const struct tdaemon *d) {
+    char path[256];
+    snprintf(path, sizeof(path), "%s/rdmad.lock", tdaemon_dir(d));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0, "%s: %s", path, strerror(errno));
+    CHECK(flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK,
+          "the directory is not its own any more");
+    close(fd);
+}
+
+/* Number 0 is the lifeline's. What else is opened must not get it while it is free. */
+static void its_directory_stays_its_own(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    expect_locked(d);
+    for (unsigned i = 0; i < 2; i++) {
+        upgrade_now(d);
+        expect_locked(d);
+    }
+    tdaemon_stop(d);
+    int input = dup(STDIN_FILENO);
+    close(STDIN_FILENO); /* nor at a start without standard input */
+    d = tdaemon_start("127.0.0.1", NULL);
+    expect_locked(d);
+    tdaemon_stop(d);
+    dup2(input, STDIN_FILENO);
+    close(input);
+}
+
 TEST_MAIN(CASE(sessions_rings_and_pools_take_what_is_counted), CASE(a_peer_takes_what_is_counted),
           CASE(too_few_for_what_the_limits_allow_is_said_at_the_start),
           CASE(too_few_for_what_clients_can_make_it_keep_is_said_at_the_start),
           CASE(enough_is_not_worth_a_word),
           CASE(an_answer_whose_descriptors_cannot_be_passed_fails_its_request_alone),
-          CASE(who_finds_no_descriptor_left_is_told_so))
+          CASE(who_finds_no_descriptor_left_is_told_so), CASE(its_directory_stays_its_own))

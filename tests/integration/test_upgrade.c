@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -297,34 +296,6 @@ static void no_descriptor_is_left_behind(void) {
     tdaemon_stop(d);
 }
 
-static void expect_locked(const struct tdaemon *d) {
-    char path[256];
-    snprintf(path, sizeof(path), "%s/rdmad.lock", tdaemon_dir(d));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    CHECK(fd >= 0, "%s: %s", path, strerror(errno));
-    CHECK(flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK,
-          "the directory is not its own any more");
-    close(fd);
-}
-
-/* Number 0 is the lifeline's. What else is opened must not get it while it is free. */
-static void its_directory_stays_its_own(void) {
-    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    expect_locked(d);
-    for (unsigned i = 0; i < 2; i++) {
-        upgrade_now(d);
-        expect_locked(d);
-    }
-    tdaemon_stop(d);
-    int input = dup(STDIN_FILENO);
-    close(STDIN_FILENO); /* nor at a start without standard input */
-    d = tdaemon_start("127.0.0.1", NULL);
-    expect_locked(d);
-    tdaemon_stop(d);
-    dup2(input, STDIN_FILENO);
-    close(input);
-}
-
 /* The daemon does not wait for it for long, and its parent is the next life. */
 static void a_porter_that_ends_later_is_waited_for(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
@@ -602,9 +573,9 @@ TEST_MAIN(CASE(a_restart_under_load_costs_a_pause_and_nothing_else),
           CASE(upgrades_under_load_cost_a_pause_and_nothing_else),
           CASE(upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else),
           CASE(a_wait_for_a_notice_goes_on), CASE(no_descriptor_is_left_behind),
-          CASE(its_directory_stays_its_own), CASE(a_porter_that_ends_later_is_waited_for),
-          CASE(tenants_sockets_stay_as_well), CASE(a_broken_program_leaves_the_old_one_serving),
-          CASE(one_at_a_time_is_checked), CASE(if_the_next_cannot_begin_the_manager_is_told),
+          CASE(a_porter_that_ends_later_is_waited_for), CASE(tenants_sockets_stay_as_well),
+          CASE(a_broken_program_leaves_the_old_one_serving), CASE(one_at_a_time_is_checked),
+          CASE(if_the_next_cannot_begin_the_manager_is_told),
           CASE(another_file_is_the_daemons_from_then_on),
           CASE(a_file_that_others_can_change_is_none),
           CASE(only_root_and_the_daemons_user_name_a_file),
