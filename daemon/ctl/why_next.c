@@ -12,6 +12,7 @@
 #define SEE_THERE                                                                                  \
     "see at the other machine whether rdmad runs (systemctl status rdmad; systemctl start rdmad) " \
     "and whether its port may be reached; rdmactl peer add HOST:PORT then tries it at once"
+#define SEE_MANUAL "rdmad-errors(7) says what each error means, and what to do about it"
 
 static const struct {
     int code;
@@ -40,13 +41,15 @@ static const struct {
     {"link", "up", ""},
 };
 
-const char *why_next_of(int code) {
-    if (!code)
-        return NULL;
+static const char *next_of_error(const char *name) {
     for (size_t i = 0; i < sizeof(of_code) / sizeof(of_code[0]); i++)
-        if (of_code[i].code == code)
+        if (!strcmp(rdmad_error_name(of_code[i].code), name))
             return of_code[i].next;
-    return "rdmad-errors(7) says what each error means, and what to do about it";
+    return SEE_MANUAL;
+}
+
+const char *why_next_of(int code) {
+    return code ? next_of_error(rdmad_error_name(code)) : NULL;
 }
 
 static const char *next_of_event(const json_t *event) {
@@ -57,11 +60,8 @@ static const char *next_of_event(const json_t *event) {
     for (size_t i = 0; i < sizeof(of_event) / sizeof(of_event[0]); i++)
         if (!strcmp(of_event[i].what, what) && !strcmp(of_event[i].cause, cause))
             return of_event[i].next;
-    if (!strncmp(cause, "RDMAD_E_", 8)) /* of an op, and of other failures: its name */
-        for (size_t i = 0; i < sizeof(of_code) / sizeof(of_code[0]); i++)
-            if (!strcmp(rdmad_error_name(of_code[i].code), cause))
-                return of_code[i].next;
-    return strncmp(cause, "RDMAD_E_", 8) ? NULL : why_next_of(RDMAD_E_INTERNAL);
+    /* Of an op, and of other failures, it is the error's name. */
+    return strncmp(cause, "RDMAD_E_", 8) ? NULL : next_of_error(cause);
 }
 
 const char *why_next(const json_t *events) {
