@@ -5,229 +5,49 @@
  * scripted clock, so no test depends on the speed of the machine.
  */
 #include "daemon/op/engine/user.h"
-#include "tests/unit/op_rig.h"
+#include "tests/unit/op_crowd.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES (1u << 20)
-#define REMOTE RIG_HANDLE(3)
-#define LOCAL RIG_HANDLE(5)
 #define MANY 64u
-#define RINGS 32u /* 64 would need more descriptors than many machines allow */
-#define DEPTH 64u
-#define ALICE 1001u
-#define BOB 1002u
-
-static struct rig rig;
-static struct rig_remote remote;
-static uint8_t far[BYTES], near[BYTES];
-
-/* A session, which keeps its ring full of ops of some sizes; and its further rings. */
-struct source {
-    struct rig_client c, ring[RINGS];
-    unsigned rings; /* besides the first */
-};
-/* A user's sessions, which all do the same. What they move locally is counted as it moves. */
-struct crowd {
-    struct source *of;
-    unsigned sessions;
-    uint8_t opcode;
-    uint64_t lease;
-    uint64_t size[4];
-    unsigned sizes;
-    unsigned at_once; /* ops in a ring; 0: as many as fit */
-    bool stopped;
-    struct fabric_audit *audit; /* of its local leases */
-};
-
-static struct crowd alice, bob;
-
-static void setup_with(unsigned workers) {
-    struct plane_settings settings;
-    rig_defaults(&settings);
-    settings.workers = workers;
-    settings.max_session_ops = 4096;
-    settings.max_uid_ops = settings.max_ops = 1u << 20;
-    settings.default_timeout_ns = settings.max_timeout_ns = 3600 * NSEC_PER_SEC;
-    rig_up(&rig, &settings, 5);
-    sim_script()->max_message = BYTES;
-    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER);
-}
 
 static void setup(void) {
-    setup_with(1);
+    crowds_up(1);
 }
 
 TestSuite(share, .init = setup, .timeout = 120);
-
-static struct plane_share told[2]; /* alice's and bob's, for when they come */
-
-static void crowd_up(struct crowd *crowd, uid_t uid, unsigned sessions, unsigned rings) {
-    *crowd = (struct crowd){.of = calloc(sessions, sizeof(struct source)),
-                            .sessions = sessions,
-                            .audit = calloc(1, sizeof(struct fabric_audit))};
-    rig.uid = uid;
-    for (unsigned i = 0; i < sessions; i++) {
-        struct source *s = &crowd->of[i];
-        rig_client_up(&rig, &s->c, DEPTH, DEPTH, BYTES);
-        rig_lease_local(&s->c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER,
-                        crowd->audit);
-        if (rig.settings.workers == 1)
-            rig_lease(&s->c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
-        for (; s->rings + 1 < rings; s->rings++)
-            rig_ring_up(&s->c, &s->ring[s->rings], DEPTH, DEPTH);
-    }
-    if (told[uid == BOB].weight)
-        plane_user_share(rig.plane[HERE], uid, &told[uid == BOB]);
-}
-
-static void crowd_does(struct crowd *crowd, uint8_t opcode, uint64_t lease, uint64_t size) {
-    crowd->opcode = opcode;
-    crowd->lease = lease;
-    crowd->size[0] = size;
-    crowd->sizes = 1;
-}
-
-static void crowd_down(struct crowd *crowd) {
-    for (unsigned i = 0; i < crowd->sessions; i++) {
-        struct source *s = &crowd->of[i];
-        rig_client_down(&s->c);
-        for (unsigned k = 0; k < s->rings; k++)
-            rig_ring_free(&s->ring[k]);
-    }
-    free(crowd->of);
-    free(crowd->audit);
-}
-
-static void down(void) {
-    crowd_down(&alice);
-    crowd_down(&bob);
-    rig_remote_down(&rig, &remote);
-    cr_assert_eq(rig.violated, 0);
-    rig_down(&rig);
-}
-
-static void fill(const struct crowd *crowd, struct rig_client *ring) {
-    struct rdmad_cqe cqe;
-    while (rig_take(ring, &cqe))
-        cr_assert_eq(cqe.status, 0);
-    const unsigned most = crowd->at_once ? crowd->at_once : DEPTH;
-    while (!crowd->stopped && ring->sq_tail - ring->cq_head < most) {
-        struct rdmad_sqe sqe = {.opcode = crowd->opcode,
-                                .pool = RIG_HANDLE(0),
-                                .lease = crowd->lease,
-                                .length = crowd->size[ring->sq_tail % crowd->sizes]};
-        if (crowd->opcode == RDMAD_OP_NOP)
-            sqe = (struct rdmad_sqe){.opcode = RDMAD_OP_NOP};
-        rig_put(ring, &sqe);
-    }
-}
-
-static void crowd_fill(const struct crowd *crowd) {
-    for (unsigned i = 0; i < crowd->sessions; i++) {
-        fill(crowd, &crowd->of[i].c);
-        for (unsigned k = 0; k < crowd->of[i].rings; k++)
-            fill(crowd, &crowd->of[i].ring[k]);
-    }
-}
-
-/* Turns the workers while everybody has more to do than there is time for. */
-static void saturate(unsigned turns) {
-    for (unsigned n = 0; n < turns; n++) {
-        crowd_fill(&alice);
-        crowd_fill(&bob);
-        unsigned work = 0;
-        for (unsigned i = 0; i < rig.settings.workers; i++)
-            work += worker_turn(&rig.plane[HERE]->worker[i], sim_now());
-        work += worker_turn(&rig.plane[THERE]->worker[0], sim_now());
-        sim_advance(work ? 100 : 1000);
-    }
-}
-
-struct done {
-    double ops, bytes;
-};
-
-static struct done session_done(const struct source *s) {
-    const struct plane_session_stats *stats = plane_session_stats(s->c.session);
-    return (struct done){(double)stats->ops, (double)(stats->bytes_written + stats->bytes_read)};
-}
-
-static struct done crowd_done(const struct crowd *crowd) {
-    struct done sum = {0, 0};
-    for (unsigned i = 0; i < crowd->sessions; i++) {
-        struct done one = session_done(&crowd->of[i]);
-        sum.ops += one.ops;
-        sum.bytes += one.bytes;
-    }
-    if (crowd->lease == LOCAL)
-        sum.bytes = (double)(crowd->audit->bytes_written + crowd->audit->bytes_read);
-    return sum;
-}
-
-static void set_share(uid_t uid, uint32_t weight, int priority, uint64_t bytes, uint64_t ops) {
-    struct plane_share share = {
-        .weight = weight, .priority = priority, .bytes_per_second = bytes, .ops_per_second = ops};
-    told[uid == BOB] = share;
-    cr_assert_eq(plane_user_share(rig.plane[HERE], uid, &share), 0);
-}
-
-/* What alice got for each that bob got, after both have begun. */
-static struct done ratio_of(unsigned turns) {
-    saturate(turns / 4);
-    struct done a = crowd_done(&alice), b = crowd_done(&bob);
-    saturate(turns);
-    struct done x = crowd_done(&alice), y = crowd_done(&bob);
-    cr_assert(x.ops > a.ops && y.ops > b.ops, "somebody got nothing");
-    return (struct done){(x.ops - a.ops) / (y.ops - b.ops),
-                         (x.bytes - a.bytes) / (y.bytes - b.bytes)};
-}
-
-static void is_about(double ratio, double wanted) {
-    cr_assert(ratio > 0.95 * wanted && ratio < 1.05 * wanted, "%.3f instead of %.3f", ratio,
-              wanted);
-}
-
-static void both(unsigned of_alice, unsigned of_bob, uint8_t opcode, uint64_t lease,
-                 uint64_t size) {
-    set_share(ALICE, 300, 0, 0, 0);
-    crowd_up(&alice, ALICE, of_alice, 1);
-    crowd_up(&bob, BOB, of_bob, 1);
-    crowd_does(&alice, opcode, lease, size);
-    crowd_does(&bob, opcode, lease, size);
-}
 
 /* ---- weights ----------------------------------------------------------------------------- */
 
 Test(share, weights_of_3_and_1_hold_for_long_copies) {
     both(1, 1, RDMAD_OP_WRITE, LOCAL, BYTES);
     is_about(ratio_of(2000).bytes, 3);
-    down();
+    crowds_down();
 }
 
 Test(share, and_for_one_session_against_64) {
     both(1, MANY, RDMAD_OP_READ, LOCAL, 256 * 1024);
     is_about(ratio_of(2000).bytes, 3);
-    down();
+    crowds_down();
 }
 
 Test(share, and_for_64_sessions_against_one) {
     both(MANY, 1, RDMAD_OP_WRITE, LOCAL, 64 * 1024);
     is_about(ratio_of(2000).bytes, 3);
-    down();
+    crowds_down();
 }
 
 Test(share, and_for_small_ops_in_ops) {
     both(8, MANY, RDMAD_OP_WRITE, LOCAL, 64);
     is_about(ratio_of(2000).ops, 3);
-    down();
+    crowds_down();
 }
 
 Test(share, and_for_nops) {
     both(8, MANY, RDMAD_OP_NOP, 0, 0);
     is_about(ratio_of(2000).ops, 3);
-    down();
+    crowds_down();
 }
 
 Test(share, and_for_sizes_in_any_order) {
@@ -237,7 +57,7 @@ Test(share, and_for_sizes_in_any_order) {
     alice.size[3] = bob.size[3] = 70000;
     alice.sizes = bob.sizes = 4;
     is_about(ratio_of(4000).bytes, 3);
-    down();
+    crowds_down();
 }
 
 /* An op costs 2 KiB besides its bytes. */
@@ -249,14 +69,14 @@ Test(share, bytes_and_ops_of_different_users_have_one_measure) {
     struct done x = crowd_done(&alice), y = crowd_done(&bob);
     double bobs = y.bytes - b.bytes + (y.ops - b.ops) * USER_OP_COST;
     is_about((x.ops - a.ops) * USER_OP_COST / bobs, 3);
-    down();
+    crowds_down();
 }
 
 Test(share, and_on_a_link) {
     sim_script()->max_inflight = 8;
     both(1, MANY, RDMAD_OP_WRITE, REMOTE, 64 * 1024);
     is_about(ratio_of(20000).bytes, 3);
-    down();
+    crowds_down();
 }
 
 Test(share, and_on_a_link_beside_a_busy_local_route) {
@@ -275,7 +95,7 @@ Test(share, and_on_a_link_beside_a_busy_local_route) {
     cr_assert_gt(z.bytes, c.bytes);
     is_about((x.bytes - a.bytes) / (y.bytes - b.bytes), 3);
     crowd_down(&carol);
-    down();
+    crowds_down();
 }
 
 Test(share, a_users_sessions_have_equal_parts_whatever_their_rings) {
@@ -293,7 +113,7 @@ Test(share, a_users_sessions_have_equal_parts_whatever_their_rings) {
     a = session_done(one), b = session_done(many);
     saturate(8000);
     is_about((session_done(one).bytes - a.bytes) / (session_done(many).bytes - b.bytes), 1);
-    down();
+    crowds_down();
 }
 
 Test(share, changes_while_ops_are_under_way) {
@@ -303,7 +123,7 @@ Test(share, changes_while_ops_are_under_way) {
     is_about(ratio_of(2000).bytes, 1);
     set_share(BOB, 700, 0, 0, 0);
     is_about(ratio_of(8000).bytes, 1 / 7.0);
-    down();
+    crowds_down();
 }
 
 static void is_nothing_in_store(uint8_t opcode, uint64_t lease, uint64_t size) {
@@ -316,7 +136,7 @@ static void is_nothing_in_store(uint8_t opcode, uint64_t lease, uint64_t size) {
     saturate(200);
     cr_assert_geq(crowd_done(&alice).ops - a.ops, 0.4 * (crowd_done(&bob).ops - b.ops),
                   "bob took what he had not used before");
-    down();
+    crowds_down();
 }
 Test(share, who_was_idle_has_nothing_in_store) {
     is_nothing_in_store(RDMAD_OP_WRITE, LOCAL, 100000);
@@ -346,7 +166,7 @@ static void is_no_brake(uint8_t opcode, uint64_t lease) {
     double beside = bytes_in(&alice, 1000);
     cr_assert_gt(crowd_done(&bob).ops, 500);
     cr_assert_gt(beside, 0.9 * alone, "%.0f of %.0f bytes", beside, alone);
-    down();
+    crowds_down();
 }
 
 Test(share, who_wants_little_holds_up_nobody) {
@@ -371,7 +191,7 @@ Test(share, who_waits_for_a_full_link_holds_up_nobody) {
     saturate(100);
     double beside = bytes_in(&alice, 1000);
     cr_assert_gt(beside, 0.45 * alone, "%.0f of %.0f bytes", beside, alone);
-    down();
+    crowds_down();
 }
 
 Test(share, a_low_priority_is_not_starved_and_a_high_one_goes_first) {
@@ -381,7 +201,7 @@ Test(share, a_low_priority_is_not_starved_and_a_high_one_goes_first) {
     set_share(BOB, 100, -1, 0, 0);
     double ratio = ratio_of(RIG_COUNT(40000)).bytes;
     cr_assert(ratio > 200 && ratio < 300, "%.1f", ratio);
-    down();
+    crowds_down();
 }
 
 Test(share, out_of_bounds_is_refused_and_what_holds_is_told) {
@@ -401,7 +221,7 @@ Test(share, out_of_bounds_is_refused_and_what_holds_is_told) {
     plane_user_stats(p, ALICE, &stats);
     cr_assert(stats.share.weight == 7 && stats.share.priority == -1 &&
               stats.share.bytes_per_second == 5 && stats.share.ops_per_second == 6);
-    down();
+    crowds_down();
 }
 
 /* A rule without uid gives a share to everybody who ever came. */
@@ -414,7 +234,7 @@ Test(share, of_a_user_without_sessions_nothing_is_kept) {
         rig_client_down(&once);
         cr_assert_null(account_find(&rig.plane[HERE]->uids, uid), "uid %u is kept for ever", uid);
     }
-    down();
+    crowds_down();
 }
 
 /* ---- rates ------------------------------------------------------------------------------- */
@@ -457,7 +277,7 @@ Test(share, a_rate_of_bytes_holds_locally_and_may_change) {
     struct done before = crowd_done(&alice);
     pass(4 * NSEC_PER_SEC);
     holds(crowd_done(&alice).bytes - before.bytes, 5e6, 4);
-    down();
+    crowds_down();
 }
 
 static uint64_t alice_owes_ns(void) {
@@ -473,7 +293,7 @@ Test(share, who_goes_and_comes_again_owes_what_it_owed_and_a_new_rate_forgives_b
     set_share(ALICE, 100, 0, 10 * 1000, 0);
     pass(10 * NSEC_PER_MSEC);
     cr_assert_gt(alice_owes_ns(), 5 * NSEC_PER_SEC);
-    told[0].weight = 0; /* nobody tells it again */
+    forget_share(ALICE); /* nobody tells it again */
     crowd_down(&alice);
     crowd_up(&alice, ALICE, 1, 1);
     cr_assert_gt(alice_owes_ns(), 5 * NSEC_PER_SEC, "coming again forgives what is owed");
@@ -481,17 +301,17 @@ Test(share, who_goes_and_comes_again_owes_what_it_owed_and_a_new_rate_forgives_b
     rig_settle(&rig);
     cr_assert_leq(alice_owes_ns(), NSEC_PER_SEC);
     cr_assert_gt(alice_owes_ns(), NSEC_PER_SEC / 2, "a new rate forgives everything");
-    down();
+    crowds_down();
 }
 
 Test(share, a_rate_of_bytes_holds_over_a_link) {
     rate_of_bytes(REMOTE, 64 * 1024, 20 * 1000 * 1000);
-    down();
+    crowds_down();
 }
 
 Test(share, a_rate_of_bytes_holds_for_small_ops) {
     rate_of_bytes(LOCAL, 100, 1000 * 1000);
-    down();
+    crowds_down();
 }
 
 Test(share, a_rate_of_ops_holds) {
@@ -504,7 +324,7 @@ Test(share, a_rate_of_ops_holds) {
     struct done before = crowd_done(&alice);
     pass(4 * NSEC_PER_SEC);
     holds(crowd_done(&alice).ops - before.ops, 3000, 4);
-    down();
+    crowds_down();
 }
 
 Test(share, who_is_beyond_a_rate_keeps_nobody_else_from_anything) {
@@ -516,12 +336,12 @@ Test(share, who_is_beyond_a_rate_keeps_nobody_else_from_anything) {
     struct done before = crowd_done(&bob);
     saturate(100);
     cr_assert_geq(crowd_done(&bob).ops - before.ops, 100 * 60);
-    down();
+    crowds_down();
 }
 
 /* A suite of its own, because a suite's init cannot be taken back. */
 Test(share_of_workers, a_rate_is_that_of_all_workers_together) {
-    setup_with(3);
+    crowds_up(3);
     crowd_up(&alice, ALICE, 6, 1);
     crowd_up(&bob, BOB, 1, 1);
     bob.stopped = true;
@@ -531,7 +351,7 @@ Test(share_of_workers, a_rate_is_that_of_all_workers_together) {
     struct done before = crowd_done(&alice);
     pass(4 * NSEC_PER_SEC);
     holds(crowd_done(&alice).bytes - before.bytes, 1e7, 4);
-    down();
+    crowds_down();
 }
 
 /* ---- what a small op waits for ----------------------------------------------------------- */
@@ -582,7 +402,7 @@ static uint64_t worst_wait(uint64_t lease, uint64_t (*moved)(void)) {
 Test(share, a_small_op_waits_for_one_poll_beside_8_rings_of_64_sessions) {
     uint64_t worst = worst_wait(LOCAL, audited);
     cr_assert_leq(worst, 768u * 1024, "%lu bytes", (unsigned long)worst);
-    down();
+    crowds_down();
 }
 
 static uint64_t all_placed(void) {
@@ -596,5 +416,5 @@ Test(share, a_small_op_waits_for_what_is_posted_ahead_on_a_link) {
     uint64_t worst = worst_wait(REMOTE, all_placed);
     cr_assert_leq(first_wait, 20u << 20, "%lu bytes", (unsigned long)first_wait);
     cr_assert_leq(worst, 3u << 20, "%lu bytes", (unsigned long)worst);
-    down();
+    crowds_down();
 }

@@ -48,6 +48,8 @@ struct op_account {        /* of a uid, or of all */
     /* Of a uid, atomic: limits of its own; 0: those of the settings. */
     uint64_t max_waits, max_ops, max_session_waits;
     struct plane_share share; /* of a uid; the control thread's */
+    /* Of a uid, atomic: what it cost all workers (engine/elsewhere.h). */
+    uint64_t cost;
     /* Of its rates (base/rate.h), and what came of them; atomic. */
     uint64_t bytes_due_ns, ops_due_ns, throttled, throttled_ns;
 };

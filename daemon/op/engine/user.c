@@ -30,10 +30,17 @@ static uint64_t between(uint64_t least, uint64_t n, uint64_t most) {
     return n < least ? least : n > most ? most : n;
 }
 
-void user_set(struct op_user *u, const struct plane_share *share) {
-    u->weight = weight_of(share);
-    u->price = (UINT64_C(1) << 32) / u->weight;
+/* By its share, and by what it costs other workers. */
+static void set_price(struct op_user *u) {
+    uint64_t weight = u->share * ELSEWHERE_ONCE / u->elsewhere.times;
+    u->weight = weight ? weight : 1;
+    u->price = (u->elsewhere.times << 32) / (u->share * ELSEWHERE_ONCE);
     u->whole_turn = turn_of(u->weight);
+}
+
+void user_set(struct op_user *u, const struct plane_share *share) {
+    u->share = weight_of(share);
+    set_price(u);
     rate_set(&u->bytes, share->bytes_per_second);
     rate_set(&u->ops, share->ops_per_second);
     u->limited = share->bytes_per_second || share->ops_per_second;
@@ -77,6 +84,7 @@ struct op_user *user_join(struct worker *w, struct op_account *account, struct o
     list_init(&u->flows);
     list_init(&u->seen_node);
     list_append(&w->users, &u->node);
+    elsewhere_init(&u->elsewhere, &account->cost);
     user_set(u, share);
     return u;
 }
@@ -166,11 +174,14 @@ static uint64_t next_floor(const struct worker *w) {
 static void weigh(struct worker *w) {
     uint64_t weight = 0;
     list_for_each_safe (pos, &w->seen) {
-        const struct op_user *u = list_entry(pos, struct op_user, seen_node);
-        if (u->seen + 1 != w->turns)
+        struct op_user *u = list_entry(pos, struct op_user, seen_node);
+        if (u->seen + 1 != w->turns) {
             list_remove(pos);
-        else
-            weight += u->weight;
+            continue;
+        }
+        if (elsewhere_look(&u->elsewhere))
+            set_price(u);
+        weight += u->weight;
     }
     uint64_t floor = next_floor(w);
     if (vtime_before(w->floor, floor))

@@ -16,6 +16,8 @@
  * up: who is behind the floor is brought up to it. If nobody had to wait, nobody owes anything: the
  * floor is where the foremost is.
  *
+ * Other workers count, too (engine/elsewhere.h): whom they serve as well pays more here.
+ *
  * Rates. What a user uses is told to two rates (base/rate.h), which its sessions on all workers
  * share. A user that is beyond one is put aside: its rings are not looked at and its ops on routes
  * are passed over, until a moment at which the worker wakes. The worker waits for nothing.
@@ -27,6 +29,7 @@
 
 #include "daemon/base/rate.h"
 #include "daemon/op/engine/account.h"
+#include "daemon/op/engine/elsewhere.h"
 #include "daemon/op/engine/worker.h"
 
 #define USER_OP_COST 2048u
@@ -43,10 +46,12 @@ struct op_user {
     struct list flows;          /* of struct op_flow, one a route */
     unsigned sessions;
     unsigned busy;       /* sessions of which something was taken in the last turn */
-    uint64_t weight;     /* with its priority */
+    uint64_t share;      /* its weight with its priority */
+    uint64_t weight;     /* what of that is left for this worker */
     uint64_t price;      /* of a byte, in vtime; fixed point */
     uint64_t whole_turn; /* if nobody else is busy */
     uint64_t vtime;
+    struct elsewhere elsewhere;
     struct list seen_node; /* in worker->seen */
     uint64_t seen;         /* the last turn in which it was busy */
     uint64_t waited;       /* and in which it had more to do than it might */
@@ -77,7 +82,7 @@ static inline bool vtime_before(uint64_t a, uint64_t b) {
 }
 
 static inline uint64_t user_vtime_of(const struct op_user *u, uint64_t cost) {
-    return cost * u->price >> 16;
+    return (cost >> 16) * u->price + ((cost & 0xffff) * u->price >> 16);
 }
 
 /* It has something to do in this turn, whether it may do it or not. */
@@ -105,6 +110,7 @@ static inline bool user_is_aside(struct op_user *u) {
 static inline void user_spend(struct op_user *u, uint64_t cost) {
     user_wants(u);
     u->vtime += user_vtime_of(u, cost);
+    elsewhere_spend(&u->elsewhere, cost);
 }
 
 /* It has used so much; bytes: that this CPU moves for it, or another's does. */
