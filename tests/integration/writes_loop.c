@@ -12,13 +12,15 @@ int main(int argc, char **argv) {
     rdmad_session *s;
     rdmad_pool *pool;
     rdmad_lease *granted, *lease;
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    terms.ttl_ms = 3600 * 1000; /* a busy machine takes its time */
     unsigned long count = argc == 2 ? strtoul(argv[1], NULL, 10) : 0;
     if (count == 0)
         errx(2, "usage: writes_loop COUNT");
     if (rdmad_open(NULL, &s) || rdmad_pool_create(s, 1 << 20, 0, &pool))
         errx(1, "%s", rdmad_last_error(NULL));
     char *from = rdmad_alloc(pool, 64), *to = rdmad_alloc(pool, 4096);
-    if (!from || !to || rdmad_lease_grant(s, to, 4096, NULL, &granted) ||
+    if (!from || !to || rdmad_lease_grant(s, to, 4096, &terms, &granted) ||
         rdmad_lease_attach(s, rdmad_lease_uri(granted), 0, &lease))
         errx(1, "%s", rdmad_last_error(s));
     for (unsigned long i = 0; i < count; i++)
