@@ -31,6 +31,7 @@ static const struct check {
     {"listen address", doctor_check_listen, true},
     {"descriptors", doctor_check_fds, true},
     {"limits", doctor_check_limits, true},
+    {"own limits", doctor_check_own_limits, true},
     {"memory", doctor_check_memory, true},
     {"huge pages", doctor_check_hugepages, false},
     {"congestion control", doctor_check_congestion, true},
@@ -71,19 +72,22 @@ int cmd_doctor(const struct command *self, int argc, char **argv) {
     struct failure ignored;
     double start = cli_now_s();
     json_t *status = daemon_try("status", NULL, PATIENCE_LOOK_MS, &e.why), *config = NULL,
-           *devices = NULL;
+           *devices = NULL, *limits = NULL;
     e.answer_ms = (cli_now_s() - start) * 1e3;
     if (status) {
         config = daemon_try("config.show", NULL, PATIENCE_LOOK_MS, &ignored);
+        limits = daemon_try("limit.show", NULL, PATIENCE_LOOK_MS, &ignored);
         devices = daemon_try("device.show", NULL, PATIENCE_DEVICES_MS, &e.no_device);
     }
     e.status = status;
     e.config = json_object_get(config, "config");
     e.devices = devices;
+    e.limits = json_object_get(limits, "limits");
     examine(&e);
     json_decref(status);
     json_decref(config);
     json_decref(devices);
+    json_decref(limits);
     int code = e.bad ? EXIT_FAILED : EXIT_GOOD;
     if (cli.json) {
         cli_print_json(json_pack("{s:b, s:o}", "healthy", !e.bad, "checks", e.rows));

@@ -20,6 +20,7 @@ struct exam {
     const json_t *status;     /* NULL: the daemon did not answer */
     const json_t *config;     /* of config.show; NULL: no answer */
     const json_t *devices;    /* the whole answer of device.show; NULL: none */
+    const json_t *limits;     /* the rows of limit.show; NULL: no answer */
     struct failure why;       /* why status is NULL */
     struct failure no_device; /* why devices is NULL */
     double answer_ms;         /* of status */
@@ -61,7 +62,8 @@ unsigned exam_names_in(const struct exam *e, const char *path, struct exam_names
 doctor_check doctor_check_runtime_dir, doctor_check_control, doctor_check_client_socket,
     doctor_check_permission, doctor_check_version;
 doctor_check doctor_check_fabric, doctor_check_peers, doctor_check_listen, doctor_check_identity,
-    doctor_check_fds, doctor_check_limits, doctor_check_workers, doctor_check_retries;
+    doctor_check_fds, doctor_check_limits, doctor_check_own_limits, doctor_check_workers,
+    doctor_check_retries;
 
 /* ---- doctor_rdma.c: devices, as /sys, /dev and /proc tell of them ---------------------------- */
 

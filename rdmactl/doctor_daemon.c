@@ -304,6 +304,51 @@ void doctor_check_limits(struct exam *e) {
         exam_say(e, GOOD, "no limit of the daemon is nearly used up");
 }
 
+/* So many rows of users and peers are told of; the others are counted. */
+#define TOLD_OF 8
+
+/* Says of one row of limit.show that it is nearly used up; raised where it was given. */
+static void say_own_limit(struct exam *e, const json_t *row) {
+    const char *who = json_string_value(json_object_get(row, "who"));
+    const char *key = json_string_value(json_object_get(row, "key"));
+    const char *from = json_string_value(json_object_get(row, "from"));
+    exam_say(e, WARNING, "%s: %s: %.0f of %.0f are in use; more will soon be refused", who, key,
+             json_number_value(json_object_get(row, "used")),
+             json_number_value(json_object_get(row, "value")));
+    if (from && !strcmp(from, "settings"))
+        exam_next(e,
+                  "raise limits.%s in rdmad.json, and have it read: rdmactl reload; or, until "
+                  "rdmad ends: rdmactl limit set %s %s=VALUE",
+                  key, who, key);
+    else
+        exam_next(e,
+                  "raise it where it was given, %s; or, until rdmad ends: rdmactl limit set "
+                  "%s %s=VALUE",
+                  from ? from : "rdmactl limit show says where", who, key);
+}
+
+void doctor_check_own_limits(struct exam *e) {
+    size_t i;
+    json_t *row;
+    unsigned full = 0;
+    json_array_foreach(e->limits, i, row) {
+        double used = json_number_value(json_object_get(row, "used"));
+        double value = json_number_value(json_object_get(row, "value"));
+        bool whole = json_is_string(json_object_get(row, "who")) &&
+                     json_is_string(json_object_get(row, "key"));
+        if (whole && value > 0 && used > NEARLY * value && full++ < TOLD_OF)
+            say_own_limit(e, row);
+    }
+    if (!e->limits) {
+        exam_say(e, SKIPPED, "the daemon does not tell the limits of users");
+    } else if (!full) {
+        exam_say(e, GOOD, "no user has nearly used up a limit of his own");
+    } else if (full > TOLD_OF) {
+        exam_say(e, WARNING, "%u more are nearly used up", full - TOLD_OF);
+        exam_next(e, "rdmactl limit show has all");
+    }
+}
+
 void doctor_check_workers(struct exam *e) {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     long workers = (long)json_integer_value(exam_fact(e, "workers", NULL));

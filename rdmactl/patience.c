@@ -161,6 +161,9 @@ int cli_session_open(const char *name, int64_t spin_us, rdmad_session **out) {
     options.runtime_dir = cli.dir == cli.default_dir ? NULL : cli.dir; /* as programs find it */
     options.name = name;
     options.spin_us = spin_us;
+    /* Also of a daemon that is gone, and perhaps comes back. Twice: in a call patience_over comes
+     * first, which knows what the daemon's process looks like. */
+    options.call_timeout_ms = 2 * (int64_t)cli.timeout_ms;
     patience_begin("open a session", PATIENCE_LOOK_MS);
     int rc = rdmad_open(&options, out);
     patience_end();

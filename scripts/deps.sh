@@ -17,13 +17,16 @@ CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format c
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 python3-cffi
     python3-numpy pyflakes3 mypy libatomic1 iproute2 openssl procps scdoc mandoc man-db shellcheck nftables
     debhelper dh-python dpkg-dev lintian debootstrap abigail-tools python3-yaml python3-prometheus-client
-    python3-jsonschema)
+    python3-jsonschema cmark-gfm)
 # shellcheck disable=SC2034
 VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static criu kmod cpio xz-utils iproute2 procps ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)
 
 # shellcheck disable=SC2034
 PACKAGE_PACKAGES=(debhelper dh-python dpkg-dev git "${BUILD_PACKAGES[@]}" python3-cffi scdoc)
+
+# shellcheck disable=SC2034
+SITE_PACKAGES=(cmake ninja-build scdoc python3 mandoc cmark-gfm)
 
 die() {
     echo "${0##*/}: $*" >&2

@@ -1,27 +1,42 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# scripts/tour.sh >docs/TOUR.md
+# scripts/tour.sh [--installed] >docs/TOUR.md
 #
 # A first tour of rdmad, and five bad nights. It runs the steps at the end of this file and writes what they say as
-# docs/TOUR.md, with the programs of the build tree (RDMAD_BUILD, default build). test_tour compares with the committed
-# document.
+# docs/TOUR.md. test_packages and test_tour compare with the committed document.
+#
+# With --installed all is real: a clean Debian with systemd, which is root's to spoil, and the packages in the current
+# directory. test_packages makes such a one. Without it apt-get and systemctl are functions that start and stop the
+# programs of the build tree (RDMAD_BUILD, default build) in a network of their own, where /run and /etc are folders of
+# a temporary directory: so whoever changes what a command says has the new document in seconds.
 #
 # All words are those of the programs. What differs from run to run is written as ~ : times, rates, process ids, the
-# amount of memory. Where a step says systemctl this script starts or stops the daemon, as the unit does, which
-# test_packages shows under a real systemd. The daemons have a network of their own, and /run and /etc are folders of a
-# temporary directory. That takes root.
+# amount of memory. Both ways take root.
 # shellcheck disable=SC2016 # a step is text until it is run
 set -euo pipefail
 export LC_ALL=C
 umask 022
 exec 3>&2 # a step has its own
 
-if [ -z "${TOUR_ENTERED:-}" ]; then
-    [ "$(id -u)" = 0 ] || { echo "skipped: only root can make a network of its own" >&2; exit 77; }
-    [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ] || { echo "skipped: the tour is for a machine without RDMA" >&2; exit 77; }
+case "$#:${1:-}" in
+0:) world=build ;;
+1:--installed) world=packages ;;
+*)
+    echo "usage: scripts/tour.sh [--installed]" >&2
+    exit 2
+    ;;
+esac
+[ "$(id -u)" = 0 ] || { echo "skipped: only root can take the tour" >&2; exit 77; }
+[ -z "$(ls /sys/class/infiniband 2>/dev/null)" ] || { echo "skipped: the tour is for a machine without RDMA" >&2; exit 77; }
+if [ $world = build ] && [ -z "${TOUR_ENTERED:-}" ]; then
     unshare --net --uts true 2>/dev/null || { echo "skipped: no namespaces can be made here" >&2; exit 77; }
     TOUR_ENTERED=1 exec unshare --net --uts "$0" "$@"
+fi
+if [ $world = packages ]; then
+    [ -d /run/systemd/system ] || { echo "tour.sh: systemd does not run here" >&2; exit 1; }
+    [ ! -e /etc/rdmad.json ] || { echo "tour.sh: this machine has rdmad's settings, which the tour would overwrite" >&2; exit 1; }
+    ls ./rdmad_*.deb ./rdmactl_*.deb ./librdmad0_*.deb >/dev/null
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmad-tour.XXXXXX")
@@ -44,22 +59,47 @@ hostname one
 
 # ---- where things are ----------------------------------------------------------------------------
 
-build=$(cd "${RDMAD_BUILD:-build}" && pwd)
-mkdir -p "$work/etc/rdmad/two" "$work/bin"
-cp "$build/daemon/rdmad" "$build/rdmactl/rdmactl" "$work/bin"
-export PATH=$work/bin:$PATH RDMAD_RUNTIME_DIR=$work/run/rdmad
-real() { sed -e "s,/run/rdmad,$work&,g; s,/etc/rdmad,$work&,g"; }
-shown() { sed -e "s,$work/,/,g"; }
-ip link set lo up
-echo '{}' >"$work/etc/rdmad.json"
+packages=$PWD
+mkdir "$work/files"
+if [ $world = packages ]; then
+    ln -s "$packages"/*.deb "$work/files"
+    real() { cat; }
+    shown() { cat; }
+else
+    build=$(cd "${RDMAD_BUILD:-build}" && pwd)
+    mkdir -p "$work/etc" "$work/bin"
+    cp "$build/daemon/rdmad" "$build/rdmactl/rdmactl" "$work/bin"
+    export PATH=$work/bin:$PATH RDMAD_RUNTIME_DIR=$work/run/rdmad
+    real() { sed -e "s,/run/rdmad,$work&,g; s,/etc/rdmad,$work&,g"; }
+    shown() { sed -e "s,$work/,/,g"; }
+    ip link set lo up
+    echo '{}' >"$work/etc/rdmad.json"
+fi
+cd "$work/files"
 
-# A daemon as its unit would have it, but for the user and its limits.
+# ---- a build's daemons, as if installed ----------------------------------------------------------
+
+# activate SOCKET COMMAND...: becomes COMMAND, which gets SOCKET as of a socket unit: it listens, and is open to all.
+activate() {
+    exec python3 -c 'import os, socket, sys
+path, command = sys.argv[1], sys.argv[2:]
+at = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+at.bind(path)
+os.chmod(path, 0o666)
+at.listen()
+os.dup2(at.fileno(), 3)
+os.execvpe(command[0], command, {**os.environ, "LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1",
+                                 "LISTEN_FDNAMES": "rdmad.sock"})' "$@"
+}
+
+# A daemon as its units would have it, but for the user and its limits.
 unit_start() {
     local dir=$work/run/rdmad settings=$work/etc/rdmad.json
     [ "$1" = rdmad ] || dir=$work/run/rdmad-two settings=$work/etc/rdmad/two/rdmad.json
     mkdir -p "$dir"
+    rm -f "$dir/rdmad.sock"
     set -m
-    rdmad --config "$settings" --runtime-dir "$dir" 2>>"$work/$1.log" &
+    activate "$dir/rdmad.sock" rdmad --config "$settings" --runtime-dir "$dir" 2>>"$work/$1.log" &
     set +m
     daemons[$1]=$!
     until rdmactl -d "$dir" -j status >/dev/null 2>&1; do
@@ -71,19 +111,23 @@ unit_stop() {
     kill -TERM "${daemons[$1]}"
     wait "${daemons[$1]}" || true
 }
-systemctl() {
-    local verb=$1 unit
-    for unit in "${@:2}"; do
-        case $verb:$unit in
-        *:--now | *:*.socket) continue ;;
-        enable:* | start:*) unit_start "$unit" ;;
-        stop:*) unit_stop "${unit%.service}" ;;
-        restart:*) unit_stop "$unit" && unit_start "$unit" ;;
-        esac
-    done
+as_installed() {
+    apt-get() { unit_start rdmad; }
+    systemctl() {
+        local verb=$1 unit
+        for unit in "${@:2}"; do
+            case $verb:$unit in
+            is-active:rdmad*) [ ! -e "$work/run/rdmad/rdmad.sock" ] || echo active ;;
+            stop:rdmad.socket) rm -f "$work/run/rdmad/rdmad.sock" ;;
+            *:--now | *:*.socket) continue ;;
+            enable:* | start:*) unit_start "$unit" ;;
+            stop:*) unit_stop "${unit%.service}" ;;
+            restart:*) unit_stop "$unit" && unit_start "$unit" ;;
+            esac
+        done
+    }
 }
-mkdir "$work/files"
-cd "$work/files"
+[ $world = packages ] || as_installed
 
 # ---- what a step is ------------------------------------------------------------------------------
 
@@ -198,18 +242,18 @@ until_says() {
 # ---- the tour ------------------------------------------------------------------------------------
 
 title '#' 'A first tour'
-say '<!-- Written by scripts/tour.sh; test_tour compares. Change that, not this. -->'
-say 'From nothing to bytes, then five bad nights and what tells you the way out. All commands are run by root on one
-machine without RDMA hardware, where two daemons play two machines. What differs from run to run is shown as `~`. Where
-it says `systemctl`, the script that wrote this started and stopped the daemons of a build instead; the packages and
-units have their own test, under a real systemd.'
+say '<!-- Written by scripts/tour.sh; test_packages and test_tour compare. Change that, not this. -->'
+say 'From nothing to bytes, then five bad nights and what tells you the way out. This is a clean Debian with systemd and
+the packages of `scripts/package.sh`; all commands are run by root. It has no RDMA hardware, and two daemons play two
+machines. What differs from run to run is shown as `~`.'
 
 title '##' 'Start'
-say 'The packages of `scripts/package.sh` install and start the daemon:
-`apt-get install ./rdmad_*.deb ./rdmactl_*.deb ./librdmad0_*.deb`. Settings are optional. A second daemon gets
-another port:'
+say 'Installing starts the daemon:'
+silent 'apt-get install -y --no-install-recommends ./rdmad_*.deb ./rdmactl_*.deb ./librdmad0_*.deb'
+run 'systemctl is-active rdmad.socket rdmad.service'
+say 'It needs no settings. A second daemon gets another port:'
+silent 'mkdir -p /etc/rdmad/two'
 silent 'echo '\''{"listen": "127.0.0.1:7472"}'\'' >/etc/rdmad/two/rdmad.json'
-silent 'systemctl start rdmad'
 silent 'systemctl enable --now rdmad@two'
 say 'Ask the daemon how it is:'
 run 'rdmactl status | head -n 4'

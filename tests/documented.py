@@ -8,7 +8,7 @@ Of the README, of docs/ and of the manual pages:
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
   for its placeholders; what cannot be run here is named below, with the test that does it.
-docs/TOUR.md is a transcript, which test_tour makes anew.
+docs/TOUR.md is a transcript, which test_tour and test_packages make anew.
 """
 import glob
 import os

@@ -167,11 +167,11 @@ static int check_last(const struct quota *q, const struct quota_account *uid, en
     if (!q->keeps_last || total == UINT64_MAX || uid->used[r] + amount <= his - kept)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
-                     "of %s, of which there are %" PRIu64 " (%s), others have %" PRIu64
-                     " and uid %u may have %" PRIu64 " so that some are left; it has %" PRIu64
-                     " and asked for %" PRIu64 " more; give some back",
-                     resources[r].name, total, resources[r].total_key, others, (unsigned)uid->uid,
-                     his - kept, uid->used[r], amount);
+                     "of %" PRIu64 " %s others have %" PRIu64 " and uid %u may have %" PRIu64
+                     " so that some are left; it has %" PRIu64 " and asked for %" PRIu64
+                     " more; give some back or raise %s",
+                     total, resources[r].name, others, (unsigned)uid->uid, his - kept, uid->used[r],
+                     amount, resources[r].total_key);
 }
 
 int quota_charge(struct quota *q, struct quota_account *session, struct quota_account *uid,

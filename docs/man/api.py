@@ -362,4 +362,5 @@ def main():
         write("rdmad-errors.7", errors_page(path, version))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -60,6 +60,7 @@ class error : public std::runtime_error {
     std::optional<rdmad_outcome> outcome_;
 };
 
+/* Of one code, to be caught. */
 template <int Code> class error_of final : public error {
   public:
     using error::error;
@@ -158,6 +159,7 @@ class buffer_lock {
     bool writes_;
 };
 
+/* Memory of transfers. */
 class pool {
   public:
     pool(rdmad_pool *it, rdmad_session *session) noexcept : pool_(it), session_(session) {}
@@ -167,6 +169,7 @@ class pool {
     std::span<std::byte> memory() const noexcept {
         return {static_cast<std::byte *>(rdmad_pool_base(get())), size()};
     }
+    /* A piece of it. */
     buffer alloc(std::size_t length) const { return {get(), length, session_}; }
     /* An empty one: memory is held by somebody else. timeout_ms: -1 for ever, 0 not at all. */
     template <plain T>
@@ -199,17 +202,20 @@ class pool {
 
 /* ---- leases -------------------------------------------------------------------------------- */
 
-/* Each begins as its INIT says. */
+/* They begin as RDMAD_LEASE_TERMS_INIT says. */
 struct lease_terms : rdmad_lease_terms {
     lease_terms() noexcept : rdmad_lease_terms RDMAD_LEASE_TERMS_INIT {}
 };
+/* They begin as RDMAD_SERVICE_TERMS_INIT says. */
 struct service_terms : rdmad_service_terms {
     service_terms() noexcept : rdmad_service_terms RDMAD_SERVICE_TERMS_INIT {}
 };
+/* They begin as RDMAD_OPTIONS_INIT says. */
 struct options : rdmad_options {
     options() noexcept : rdmad_options RDMAD_OPTIONS_INIT {}
 };
 
+/* What a lessee has written and told of. */
 struct notification {
     std::uint32_t imm;
     std::uint64_t bytes;
@@ -221,6 +227,7 @@ template <plain T> rdmad_segment segment(std::uint64_t offset, std::span<T> memo
     return {const_cast<std::byte *>(bytes.data()), bytes.size(), offset};
 }
 
+/* Transfers are a lessee's, and return when they are over. */
 class lease {
   public:
     lease(rdmad_lease *it, rdmad_session *session) noexcept : lease_(it), session_(session) {}
@@ -232,7 +239,7 @@ class lease {
         return it;
     }
 
-    /* Lessee: each returns when it is over. */
+    /* Lessee. */
     template <plain T>
     requires(!std::is_const_v<T>) void read(std::uint64_t offset, std::span<T> into) const {
         auto bytes = std::as_writable_bytes(into);
@@ -242,7 +249,7 @@ class lease {
         auto bytes = std::as_bytes(from);
         transfer(rdmad_write(get(), offset, bytes.data(), bytes.size()));
     }
-    /* Of memory that is in no pool. */
+    /* Of memory that is in no pool; so is write_copy. */
     template <plain T>
     requires(!std::is_const_v<T>) void read_copy(std::uint64_t offset, std::span<T> into) const {
         auto bytes = std::as_writable_bytes(into);
@@ -258,7 +265,7 @@ class lease {
     void writev(std::span<const rdmad_segment> segments) const {
         transfer(rdmad_writev(get(), segments.data(), static_cast<unsigned>(segments.size())));
     }
-    /* Both return what was there before. */
+    /* Returns what was there before, as fetch_add does. */
     std::uint64_t cas(std::uint64_t offset, std::uint64_t expected, std::uint64_t desired) const {
         std::uint64_t old = 0;
         transfer(rdmad_cas(get(), offset, expected, desired, &old));
@@ -288,7 +295,7 @@ class lease {
         static_cast<void>(lease_.release());
     }
 
-    /* Owner. */
+    /* Owner: empty when the time is over. */
     std::optional<notification> wait_notified(int timeout_ms = -1) const {
         notification it{};
         if (!detail::waited(rdmad_wait_notified(get(), timeout_ms, &it.imm, &it.bytes), session_))
@@ -363,6 +370,7 @@ class channel {
     rdmad_session *session_;
 };
 
+/* A name that others connect to. */
 class service {
   public:
     service(rdmad_service *it, rdmad_session *session) noexcept : service_(it), session_(session) {}
@@ -397,6 +405,7 @@ class service {
 
 /* ---- sessions ------------------------------------------------------------------------------ */
 
+/* A connection to rdmad, which all else is made by. */
 class session {
   public:
     session() : session(nullptr) {}

@@ -3,8 +3,13 @@
  * rdmad_async.hpp - ops of a ring as awaitables of C++20's coroutines.
  *
  *     rdmad::async_ring ring(s, 64);
- *     task copy(...) { co_await ring.read(there, 0, piece); ... }    // any coroutine type
- *     while (ring.in_flight()) ring.run();                           // resumes those that are done
+ *     auto copy = [&](std::uint64_t from, std::uint64_t to) -> task { // any coroutine type
+ *         co_await ring.read(there, from, buf.bytes());
+ *         co_await ring.write(there, to, buf.bytes());
+ *     };
+ *     task copying = copy(0, 4096);
+ *     while (ring.in_flight())
+ *         ring.run(); // resumes those that are done
  *
  * A ring belongs to one thread: ops are begun in it, and coroutines are resumed by run there. What
  * was begun since the last run is submitted by the next. When the ring is full an op waits for an
@@ -69,7 +74,7 @@ template <class Prepare> class prepared_op final : public async_op {
 
 } // namespace detail
 
-/* It stays where it is as long as an op of it does. */
+/* It stays where it is as long as an op of it does. What it returns is awaited. */
 class async_ring {
   public:
     async_ring(const session &s, std::uint32_t entries) : ring_(s, entries) {}

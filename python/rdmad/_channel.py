@@ -91,6 +91,7 @@ class Channel:
 
     @property
     def peer_node(self) -> str:
+        """The other end's machine, as its daemon is called."""
         return self._text("peer_node")
 
     @property

@@ -89,6 +89,7 @@ class Lease:
 
     @property
     def rights(self) -> Right:
+        """What it allows."""
         return Right(self._info().rights)
 
     @property

@@ -104,6 +104,7 @@ class Session:
 
     @property
     def info(self) -> Info:
+        """What it is to the daemon, and what that allows it."""
         it = make("rdmad_session_info")
         with self._use as session:
             lib.rdmad_session_get_info(session, it)
@@ -207,6 +208,7 @@ class Session:
         return out[0]
 
     def unwatch(self, watch: int) -> None:
+        """No more events of a watch, by its number."""
         with self._use as session:
             check(lib.rdmad_names_unwatch(session, watch), session)
 

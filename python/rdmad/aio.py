@@ -273,6 +273,7 @@ class Session:
         return self._small
 
     async def open(self) -> "Session":
+        """Connects, and returns itself; `async with` does it."""
         self._loop = asyncio.get_running_loop()
         self.blocking = await self._ask(functools.partial(_session.Session, **self._options))
         try:

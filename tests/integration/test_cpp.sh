@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # test_cpp.sh: rdmad.hpp and rdmad_async.hpp compile alone and without a word, by each compiler; their test and their
-# examples run, the test under AddressSanitizer, too.
+# examples run, the test under AddressSanitizer, too. So does the code at their tops, which rdmad-cpp(3) begins with.
 set -euo pipefail
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
@@ -24,8 +24,22 @@ compile g++ "$source/tests/cpp/test_hpp.cpp" -o "$work/test.g++"
 compile clang++ -g1 -fsanitize=address,undefined -fno-sanitize-recover=all "$source/tests/cpp/test_hpp.cpp" \
     -o "$work/test.clang++"
 
+code_at_top() { PYTHONDONTWRITEBYTECODE=1 python3 "$source/docs/man/bindings.py" --example "$source/include/rdmad/$1"; }
+{
+    sed -n '/^struct task {/,/^};/p' "$source/tests/cpp/test_hpp.cpp"
+    echo 'int main(int, char **argv) { std::string uri = argv[1];'
+    code_at_top rdmad.hpp
+    code_at_top rdmad_async.hpp
+    echo 'buf.data()[0] = {}; there.read(4096, buf.bytes()); std::puts(reinterpret_cast<char *>(buf.data())); }'
+} >"$work/top"
+for header in cstdio cstring string rdmad/rdmad_async.hpp; do echo "#include <$header>"; done | cat - "$work/top" >"$work/top.cpp"
+compile g++ "$work/top.cpp" -o "$work/top"
+
 start_daemon a
 start_daemon b
+"$RDMAD_BUILD/rdmactl/rdmactl" -d "$work/a" bench serve >"$work/served" &
+pids+=($!)
+[ "$(RDMAD_RUNTIME_DIR=$work/b "$work/top" "$(first_line "$work/served" $!)")" = hello ] || fail "the code at the headers' tops"
 head -c 5000001 /dev/urandom >"$work/file"
 export RDMAD_RUNTIME_DIR=$work/a
 "$RDMAD_BUILD/examples/share" "$work/file" >"$work/shared" &

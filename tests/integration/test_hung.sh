@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # A daemon that is there and does not answer: each command of rdmactl says so after the time that it
-# is given, with what the daemon's process looks like and what to do about it, and ends with 1.
+# is given, with what the daemon's process looks like and what to do about it, and ends with 1. Those
+# that hold something wait twice that for the next daemon when theirs is gone.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 
@@ -17,7 +18,7 @@ share() {
     uri=$(first_line "$work/uri" $!)
 }
 share
-trap 'kill -CONT "$daemon"; stop_all' EXIT
+trap 'code=$?; set +e; kill -CONT "$daemon" 2>/dev/null; (exit "$code"); stop_all' EXIT
 
 # hung SECONDS COMMAND...: it fails by itself, about then, and says why. Ten times the promise, at most.
 hung() {
@@ -73,3 +74,19 @@ grep -q "does not answer.*process $daemon is stopped" "$work/said" || fail "fetc
 kill -CONT "$daemon"
 echo "* and then it answers again"
 a status >"$work/said" || fail "$(<"$work/said")"
+
+echo "* a daemon that is gone, and does not come back"
+ends=()
+for command in "share $work/file" "bench serve"; do
+    # shellcheck disable=SC2086 # words
+    "$rdmactl" -d "$work/a" --timeout 600ms $command >"$work/out.${#ends[@]}" 2>"$work/why.${#ends[@]}" &
+    ends+=($!)
+done
+for n in 0 1; do first_line "$work/out.$n" "${ends[n]}" >/dev/null; done
+kill -KILL "$daemon"
+for n in 0 1; do
+    got=0
+    wait "${ends[n]}" || got=$?
+    [ "$got" = 1 ] || fail "number $n ended with $got: $(<"$work/why.$n")"
+    grep -q "none has come at $work/a/rdmad.sock in 1200 ms" "$work/why.$n" || fail "number $n: $(<"$work/why.$n")"
+done

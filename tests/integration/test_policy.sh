@@ -186,6 +186,13 @@ refused "uid 1004 may have 1 sessions, has 1 and asked for 1 more" user 1004 sha
 share 1005 e1
 expect "{r['key']: (r['value'], r['used']) for r in d['limits']}['sessions_per_uid'] == (1, 1)" \
     user 1004 -j limit show
+# doctor tells of it, to him and to root, and to nobody else.
+for who in root "user 1004"; do
+    # shellcheck disable=SC2086 # root, or user and his number
+    expect "[(c['result'], 'set uid:1004 sessions_per_uid=' in c['next']) for c in d['checks'] if
+        'uid:1004: sessions_per_uid: 1 of 1 are in use' in c['text']] == [('warning', True)]" $who -j doctor
+done
+expect "[c['result'] for c in d['checks'] if c['check'] == 'own limits'] == ['good']" user 1006 -j doctor
 root limit set uid:1004 limits.pool_bytes_per_uid=1K >/dev/null || fail "limit set"
 root limit set uid:1004 sessions_per_uid=2 >/dev/null || fail "limit set"
 refused "may have 1 KiB of pool memory" user 1004 share "$work/data/file"

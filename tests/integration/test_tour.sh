@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# docs/TOUR.md is what scripts/tour.sh sees now: a first tour, and five bad nights of which doctor and why say the fix.
+# docs/TOUR.md is what scripts/tour.sh sees now of a build's programs: a first tour, and five bad nights of which doctor
+# and why say the fix. test_packages asks the same of the packages, under systemd.
 set -euo pipefail
 
 made=$(mktemp "${TMPDIR:-/tmp}/rdmad-tour-made.XXXXXX")

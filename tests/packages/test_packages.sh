@@ -3,7 +3,8 @@
 #
 # test_packages.sh: the Debian packages, in a clean Debian with a systemd of its own (root.sh). They build, lintian
 # has nothing to say, they install and start, transfer, are upgraded while programs are at work, keep what an
-# administrator changed, and are gone when they are purged.
+# administrator changed, and are gone when they are purged. Then the system is clean again, and docs/TOUR.md is what
+# somebody sees who begins there.
 #
 # What is upgraded from is the same build with a lower version and other settings; in tests/soak it is the commit
 # before, built for that.
@@ -174,4 +175,13 @@ diff "$work/before" "$work/after" >"$work/diff" || true
 if grep '^[<>]' "$work/diff" | grep -vE '[ /](passwd|group|shadow|gshadow|subuid|subgid)-?$' >"$work/left.log"; then
     fail "left behind (>) or taken along (<)"
 fi
-echo "built, installed, upgraded under load, removed and purged"
+
+step "the tour, from the packages alone: all is as docs/TOUR.md says"
+rm -rf "$root/packages"
+mkdir "$root/packages"
+cp "$work"/new/{rdmad,rdmactl,librdmad0}_*.deb scripts/tour.sh "$root/packages"
+inside bash -c 'cd /packages && exec ./tour.sh --installed' >"$work/tour" 2>"$work/tour.log" ||
+    fail "the tour ends early, after: $(tail -n 5 "$work/tour")"
+diff -u docs/TOUR.md "$work/tour" >"$work/said.log" ||
+    fail "docs/TOUR.md is not what the packages do (+)"
+echo "built, installed, upgraded under load, removed, purged, and toured"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/compare's arithmetic, and that what it prints is what bench/README.md promises."""
+"""bench/compare's arithmetic, and that what it prints is what bench/README.md promises; bench/plot's pictures."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -12,21 +12,22 @@ import sys
 import tempfile
 import types
 import unittest
+import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
 
 
-def load():
-    path = os.path.join(ROOT, "bench/compare")
-    loader = importlib.machinery.SourceFileLoader("compare", path)
-    spec = importlib.util.spec_from_loader("compare", loader)
+def load(name):
+    path = os.path.join(ROOT, "bench", name)
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    spec = importlib.util.spec_from_loader(name, loader)
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
 
 
-compare = load()
+compare, plot = load("compare"), load("plot")
 guest, peers, rdmad, spent = compare.guest, compare.peers, compare.rdmad, compare.spent
 
 BANDWIDTH = """\
@@ -245,6 +246,95 @@ class Names(unittest.TestCase):
                 more = promised(f"{scenario}, loaded") if run.loaded else set()
                 self.assertEqual(set(names), promised(scenario) | more, scenario)
                 self.assertTrue(all(row.ours != row.theirs for row in rows), scenario)
+
+
+class Plot(unittest.TestCase):
+    """What bench/plot draws of a document, looked at as the XML that it is."""
+
+    SVG = "{http://www.w3.org/2000/svg}"
+
+    def document(self, *ratios, **more):
+        rows = [{"name": f"row{n} & <more> vs peer{n % 2}", "unit": "GB/s", "ours": 12345.0,
+                 "theirs": 67890.0, "peer": "a long title", "ratio": ratio, **more}
+                for n, ratio in enumerate(ratios)]
+        return {"schema": 1, "scenario": "tcp", "rounds": 3, "rows": rows, "notes": ["a < b"]}
+
+    def draw(self, *documents, only=""):
+        self.text = plot.draw(list(documents), only)
+        root = xml.etree.ElementTree.fromstring(self.text)
+        self.words = [it.text for it in root.iter(self.SVG + "text")]
+        # (from, to, colour) of each bar, and where the line at 1 is.
+        self.bars = [(float(it.get("x")), float(it.get("x")) + float(it.get("width")), it.get("fill"))
+                     for it in root.iter(self.SVG + "rect") if it.get("height") == str(plot.ROW - 5)]
+        lines = [it.get("d") for it in root.iter(self.SVG + "path") if it.get("stroke") == plot.TEXT]
+        self.one = float(re.match(r"M([0-9.]+)", lines[0]).group(1))
+
+    def test_a_bar_goes_from_1_to_the_right_where_ours_is_better(self):
+        self.draw(self.document(2.0, 4.0))
+        self.assertEqual([b[0] for b in self.bars], [self.one, self.one])
+        (_, two, colour), (_, four, _) = self.bars
+        # Doublings are equally long.
+        self.assertAlmostEqual(four - self.one, 2 * (two - self.one), delta=0.3)
+        self.assertEqual(colour, plot.OURS)
+
+    def test_and_to_the_left_where_the_peer_is(self):
+        self.draw(self.document(0.5, 2.0))
+        left, right = self.bars
+        self.assertEqual(left[2], plot.THEIRS)
+        self.assertAlmostEqual(left[1], self.one, delta=0.2)
+        self.assertAlmostEqual(self.one - left[0], right[1] - self.one, delta=0.3)
+
+    def test_rows_stand_under_their_peer_with_their_ratio_and_nothing_else(self):
+        self.draw(self.document(1.5, 0.25, 0.012))
+        self.assertEqual([w for w in self.words if w.startswith(("against", "row"))],
+                         ["against peer0", "row0 & <more>", "row2 & <more>",
+                          "against peer1", "row1 & <more>"])
+        for ratio in ("1.50", "0.25", "0.012"):
+            self.assertIn(ratio, self.words)
+        for number in ("12345", "67890", "GB/s"):  # they would not compare
+            self.assertNotIn(number, self.text)
+
+    def test_nothing_measured_has_no_bar(self):
+        self.draw(self.document(0.0, 2.0))
+        self.assertEqual(len(self.bars), 1)
+        self.assertIn("nothing was measured", self.words)
+
+    def test_all_rows_of_a_scenario_are_a_small_picture(self):
+        self.draw(self.document(*(0.03 * n for n in range(1, 60)), quartiles=[1, 2]),
+                  self.document(1.0))
+        self.assertEqual(len(self.bars), 60)
+        self.assertLess(len(self.text.encode()), 60000)
+        self.assertGreater(min(b[0] for b in self.bars), plot.LEFT - 1)
+        self.assertLess(max(b[1] for b in self.bars), plot.WIDTH - plot.RIGHT + 1)
+
+    def test_what_is_no_such_document_is_refused_in_words(self):
+        def rows(text):
+            return f'{{"schema": 1, "rows": [{text}]}}'
+
+        with tempfile.TemporaryDirectory() as work:
+            path = os.path.join(work, "it.json")
+            for text, words in (
+                    ("", "Expecting value"), ("[]", "schema 1"), ('{"schema": 2}', "schema 1"),
+                    (rows(""), "no rows"), (rows('{"name": "a"}'), "no ratio"),
+                    (rows('{"name": "a", "ratio": -1}'), "no ratio"),
+                    (rows('{"name": "a", "ratio": Infinity}'), "no ratio"),
+                    (rows('{"name": "a", "ratio": 1, "quartiles": [0, "x"]}'), "no ratio"),
+                    ('{"schema": 1, "error": {"text": "no peer"}}', "failed: no peer")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                with self.assertRaises(plot.Unfit) as raised:
+                    plot.read(path)
+                self.assertIn(words, str(raised.exception))
+        with self.assertRaises(plot.Unfit):
+            plot.draw([self.document(1.0)], "there is no such row")
+
+    def test_committed_pictures_are_small_and_of_ratios(self):
+        folder = os.path.join(ROOT, "docs/plots")
+        for name in os.listdir(folder) if os.path.isdir(folder) else []:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                picture = file.read()
+            self.assertLess(len(picture.encode()), 60000, name)
+            self.assertIn(plot.DRAWN, picture, name)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ static void tear_down(void) {
     json_decref((json_t *)e.status);
     json_decref((json_t *)e.config);
     json_decref((json_t *)e.devices);
+    json_decref((json_t *)e.limits);
     json_decref(e.rows);
     char command[64];
     snprintf(command, sizeof(command), "rm -r %s", root);
@@ -304,6 +305,39 @@ Test(doctor, a_limit_that_is_nearly_used_up_is_named_with_the_setting_and_the_co
     expect(doctor_check_limits, "warning", "pool_bytes: 875 of 1000 are in use");
     cr_expect(strstr(text_of(0, "next"), "raise limits.pool_bytes"), "%s", text_of(0, "next"));
     cr_expect(strstr(text_of(0, "next"), "rdmactl reload"), "%s", text_of(0, "next"));
+}
+
+#define ROW "{\"who\":\"uid:%u\",\"key\":\"%s\",\"value\":%s,\"used\":%s,\"from\":\"%s\"}"
+
+Test(doctor, a_user_who_has_nearly_used_up_a_limit_of_his_own_is_named) {
+    char rows[4096], *end = rows;
+    daemon_says("{}");
+    expect(doctor_check_own_limits, "skipped", "does not tell");
+    snprintf(rows, sizeof(rows), "[" ROW "," ROW "," ROW "," ROW "]", 7, "pool_bytes_per_uid",
+             "1000", "800", "settings", 7, "weight", "1", "null", "default", 7, "x", "null", "5",
+             "settings", 7, "bytes_per_second", "0", "9", "default");
+    set(&e.limits, rows);
+    expect(doctor_check_own_limits, "good", "no user");
+    snprintf(rows, sizeof(rows), "[" ROW "," ROW "]", 7, "pool_bytes_per_uid", "1000", "801",
+             "settings", 8, "sessions_per_uid", "3", "3", "/etc/rdmad.json:4");
+    set(&e.limits, rows);
+    expect(doctor_check_own_limits, "warning", "uid:8: sessions_per_uid: 3 of 3 are in use");
+    cr_expect(strstr(text_of(0, "text"), "uid:7: pool_bytes_per_uid: 801 of 1000"), "%s",
+              text_of(0, "text"));
+    cr_expect(strstr(text_of(0, "next"), "raise limits.pool_bytes_per_uid in rdmad.json"), "%s",
+              text_of(0, "next"));
+    cr_expect(strstr(text_of(0, "next"), "rdmactl limit set uid:7 pool_bytes_per_uid=VALUE"), "%s",
+              text_of(0, "next"));
+    cr_expect(strstr(text_of(1, "next"), "where it was given, /etc/rdmad.json:4"), "%s",
+              text_of(1, "next"));
+    /* However many there are, it does not fill the screen. */
+    end += sprintf(end, "[");
+    for (unsigned uid = 1; uid <= 20; uid++)
+        end += sprintf(end, "%s" ROW, uid > 1 ? "," : "", uid, "k", "10", "10", "settings");
+    sprintf(end, "]");
+    set(&e.limits, rows);
+    expect(doctor_check_own_limits, "warning", "12 more are nearly used up");
+    cr_expect_eq(json_array_size(e.rows), 9);
 }
 
 Test(doctor, the_congestion_control_must_exist_and_not_be_slow) {
