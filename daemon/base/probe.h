@@ -27,6 +27,9 @@
 #if defined(RDMAD_PROBES) && defined(__has_include)
 #if __has_include(<sys/sdt.h>)
 #define SDT_USE_VARIADIC 1
+#ifdef __clang__
+#define STAP_SDT_ARG_CONSTRAINT nr /* of "nor" it would take "o", and store each on the stack */
+#endif
 #include <sys/sdt.h>
 #define SDT(...) STAP_PROBEV(rdmad, __VA_ARGS__)
 #endif
@@ -36,7 +39,11 @@
 static inline void probe_none(int first, ...) {
     (void)first;
 }
-#define SDT(name, ...) ((void)sizeof((probe_none(0, __VA_ARGS__), 0)))
+#define SDT(name, ...)                  \
+    do {                                \
+        if (0)                          \
+            probe_none(0, __VA_ARGS__); \
+    } while (0)
 #endif
 
 /* A call would cost more than the nop, and compilers take the note for a long function. */

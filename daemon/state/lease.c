@@ -246,13 +246,6 @@ static int charge_registered(const struct lease *l, struct quota_charge *out, st
     return rc;
 }
 
-static int check_scope(const struct lease *l, const struct lessee *who, struct error *err) {
-    struct scope scope = lease_scope(&l->terms);
-    char what[32];
-    snprintf(what, sizeof(what), "lease %" PRIu64, l->id);
-    return scope_check(&scope, what, who, err);
-}
-
 int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a,
                  const struct attachment_ops *ops, struct error *err) {
     struct quota_charge charge = {0};
@@ -266,7 +259,7 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
     if (state_leaves(l->state))
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and lets nobody attach to lease %" PRIu64,
                          state_leaves(l->state), l->id);
-    if ((rc = check_scope(l, who, err)))
+    if ((rc = lease_check_scope(l, who, err)))
         return rc;
     if (l->terms.max_attaches && l->attached >= l->terms.max_attaches)
         return error_set(err, RDMAD_E_LIMIT,
