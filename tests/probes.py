@@ -52,6 +52,8 @@ def header():
             fail(f"probe.h: {name} has no comment")
         if noted != name or arguments != [word.strip() for word in given.split(",")]:
             fail(f"probe.h: probe_{name}({', '.join(arguments)}) notes {noted}({given.strip()})")
+        if len(arguments) > 6:
+            fail(f"probe.h: {name} has {len(arguments)} arguments; bpftrace reads no more than six")
         found[name] = arguments
     if len(found) != text.count("SDT_INLINE probe_"):
         fail("probe.h is read wrongly: not every probe was understood")

@@ -10,7 +10,8 @@
  *
  * This is the only list. Each probe is one function below, of its name after "probe_", with its
  * arguments; rdmad-probes(7) and the notes in the program have to say the same, or a test fails.
- * Names and arguments are an interface for scripts: new arguments come last.
+ * Names and arguments are an interface for scripts: new arguments come last. There are six at most,
+ * for bpftrace reads no more.
  *
  * Arguments are what rdmactl shows, too: numbers of sessions, leases and peers, codes of
  * rdmad-errors(7), sizes. No probe has a lease's secret, a key of a fabric, or a byte of payload.
@@ -60,16 +61,16 @@ SDT_INLINE probe_op_taken(uint64_t session, uint64_t ring, uint64_t order, uint6
 
 /* It was refused before it could become an op; a completion with that error follows. lease is 0
  * where the refusal is not about one. */
-SDT_INLINE probe_op_refused(uint64_t session, uint64_t ring, uint64_t order, uint64_t user_data,
-                            uint8_t opcode, int error, uint64_t lease) {
-    SDT(op_refused, session, ring, order, user_data, opcode, error, lease);
+SDT_INLINE probe_op_refused(uint64_t session, uint64_t ring, uint64_t order, uint8_t opcode,
+                            int error, uint64_t lease) {
+    SDT(op_refused, session, ring, order, opcode, error, lease);
 }
 
 /* It is valid and has become an op. handle is what the sqe names as its lease, see handle_usable,
- * or its channel. Of an op of the daemon's own ring, order, user_data and handle are 0. */
+ * or its channel. Of an op of the daemon's own ring, order and handle are 0. */
 SDT_INLINE probe_op_admitted(const void *op, uint64_t session, uint64_t ring, uint64_t order,
-                             uint64_t user_data, uint8_t opcode, uint64_t bytes, uint64_t handle) {
-    SDT(op_admitted, op, session, ring, order, user_data, opcode, bytes, handle);
+                             uint8_t opcode, uint64_t handle) {
+    SDT(op_admitted, op, session, ring, order, opcode, handle);
 }
 
 /* It waits for its turn on its route. A small op on a route where nobody waits does not; one of
@@ -99,14 +100,14 @@ SDT_INLINE probe_op_part_done(const void *op, const void *part, uint64_t bytes, 
 /* It is over, and nothing is at its buffer. bytes is what the completion says: those done, or the
  * value that a CAS or FADD found. */
 SDT_INLINE probe_op_ended(const void *op, uint64_t session, uint64_t user_data, uint8_t opcode,
-                          uint64_t bytes, int error, uint8_t outcome) {
-    SDT(op_ended, op, session, user_data, opcode, bytes, error, outcome);
+                          uint64_t bytes, int error) {
+    SDT(op_ended, op, session, user_data, opcode, bytes, error);
 }
 
 /* A completion is written to the ring: of an op, a refusal, a batch, a NOP or a CANCEL. */
-SDT_INLINE probe_op_told(uint64_t session, uint64_t ring, uint64_t user_data, uint8_t opcode,
-                         uint64_t bytes, int error, uint8_t outcome) {
-    SDT(op_told, session, ring, user_data, opcode, bytes, error, outcome);
+SDT_INLINE probe_op_told(uint64_t session, uint64_t ring, uint64_t user_data, uint64_t bytes,
+                         int error, uint8_t outcome) {
+    SDT(op_told, session, ring, user_data, bytes, error, outcome);
 }
 
 /* All that was taken from the ring and told on it so far is there for its client to see; taken and

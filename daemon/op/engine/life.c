@@ -92,8 +92,7 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
                   const struct op_request *rq) {
     struct op_session *s = r->session;
     struct op *op = op_make(w, s, r, sqe, rq);
-    probe_op_admitted(op, r->session_id, r->handle, rq->order, sqe->user_data, sqe->opcode,
-                      sqe->length, sqe->lease);
+    probe_op_admitted(op, r->session_id, r->handle, rq->order, sqe->opcode, sqe->lease);
     const uint8_t apart = RDMAD_SQE_SILENT | RDMAD_SQE_LINK;
     op->charged = op_is_own_time(sqe->opcode);
     op->fence = op->charged ? OP_MOVING : OP_UNFENCED;
@@ -117,7 +116,7 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
 struct op *op_new_own(struct worker *w, struct op_session *s, const struct rdmad_sqe *sqe,
                       const struct op_request *rq) {
     struct op *op = op_make(w, s, NULL, sqe, rq);
-    probe_op_admitted(op, s->id, 0, 0, 0, sqe->opcode, sqe->length, 0);
+    probe_op_admitted(op, s->id, 0, 0, sqe->opcode, 0);
     list_append(&s->own, &op->home_node);
     return op;
 }
@@ -225,8 +224,7 @@ static bool is_the_next_daemons(const struct op *op, const struct op_result *res
 void op_end(struct worker *w, struct op *op, const struct op_result *result) {
     struct op_session *s = op->session;
     struct op_ring *r = op->ring;
-    probe_op_ended(op, s->id, op->tag.user_data, op->opcode, result->bytes, result->status,
-                   result->outcome);
+    probe_op_ended(op, s->id, op->tag.user_data, op->opcode, result->bytes, result->status);
     if (r) {
         op_count_end(w, op, result);
         if (op->lease && op->lease->use)
@@ -251,8 +249,7 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                                .outcome = status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
                                .info = lease_id};
     if (status) {
-        probe_op_refused(r->session_id, r->handle, rq->order, sqe->user_data, sqe->opcode, status,
-                         lease_id);
+        probe_op_refused(r->session_id, r->handle, rq->order, sqe->opcode, status, lease_id);
         chain_refused(r, rq->order, sqe->flags);
     }
     if (rq->batch)

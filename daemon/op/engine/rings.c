@@ -136,7 +136,7 @@ void rings_resume(struct worker *w, struct op_session *s) {
 
 void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
                const struct op_result *result) {
-    probe_op_told(r->session_id, r->handle, user_data, opcode, result->bytes, result->status,
+    probe_op_told(r->session_id, r->handle, user_data, result->bytes, result->status,
                   result->outcome);
     struct rdmad_cqe cqe = {
         .user_data = user_data,
