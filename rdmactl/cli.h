@@ -144,6 +144,8 @@ struct table;
 struct table *table_new(unsigned columns);
 void table_cell(struct table *t, bool right, const char *text); /* row by row */
 void table_print(struct table *t);                              /* and frees it */
+/* Only what fits; 0: of any size. */
+void table_print_within(struct table *t, unsigned rows, unsigned columns);
 
 /* ---- asking the daemon (client.c) ----------------------------------------------------------- */
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_top.c - sessions by what they move right now: two looks at session.show and the difference.
+ * cmd_top.c - sessions, users or links by what they move right now: two looks and the difference.
+ *
+ * On a terminal a key changes what is shown, from the looks that are there; links are another look.
  *
  * A user's share is of what all sessions together made the daemon do, in the daemon's measure: the
  * bytes that were moved and OP_COST for each op.
  */
-#include "rdmactl/cli.h"
+#include "rdmactl/screen.h"
+#include "rdmactl/top.h"
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +34,6 @@ static const json_t *row_of(const json_t *list, json_int_t id) {
     return NULL;
 }
 
-/* What is first: the most of it. */
-enum sort_key { SORT_BYTES, SORT_OPS, SORT_P99, SORT_MEMORY };
 static enum sort_key sort_key;
 
 static double latency(const json_t *row, const char *share) {
@@ -144,7 +145,7 @@ static void print_share(struct table *t, double share) {
     table_cell(t, true, buf);
 }
 
-static void users_print(const struct rate *rate, size_t count, bool batch) {
+static struct table *users_table(const struct rate *rate, size_t count) {
     static const char *const head[] = {"UID",    "SESSIONS",  "MEMORY", "OPS/S",
                                        "READ/S", "WRITTEN/S", "SHARE",  "THROTTLED"};
     size_t users;
@@ -164,13 +165,10 @@ static void users_print(const struct rate *rate, size_t count, bool batch) {
         print_share(t, sum[i].throttled);
     }
     free(sum);
-    if (!batch)
-        fputs("\033[H\033[J", stdout);
-    table_print(t);
-    fflush(stdout);
+    return t;
 }
 
-static void top_print(const struct rate *rate, size_t count, bool batch) {
+static struct table *sessions_table(const struct rate *rate, size_t count) {
     static const char *const head[] = {"ID",    "NAME",   "UID",       "PID",  "MEMORY",
                                        "OPS/S", "READ/S", "WRITTEN/S", "P50",  "P99",
                                        "SHARE", "WEIGHT", "THROTTLED", "STATE"};
@@ -203,10 +201,7 @@ static void top_print(const struct rate *rate, size_t count, bool batch) {
         const char *state = json_string_value(json_object_get(row, "state"));
         table_cell(t, false, state ? state : "-");
     }
-    if (!batch)
-        fputs("\033[H\033[J", stdout);
-    table_print(t);
-    fflush(stdout);
+    return t;
 }
 
 static json_t *rates_json(const struct rate *rate, size_t count) {
@@ -223,36 +218,169 @@ static json_t *rates_json(const struct rate *rate, size_t count) {
     return json_pack("{s:o}", "sessions", list);
 }
 
-/* Looks count times (0: until interrupted), interval_ms apart. */
-static int top_watch(uint64_t count, uint64_t interval_ms, bool batch, bool by_user) {
-    int signals = signals_catch();
-    json_t *before = daemon_call("session.show", NULL, PATIENCE_LOOK_MS);
-    double then = cli_now_s();
-    uint64_t shown = 0;
-    while (before && (!count || shown < count)) {
-        struct pollfd wake = {.fd = signals, .events = POLLIN};
-        if (poll(&wake, 1, (int)interval_ms) && signals_take(signals))
-            break;
-        json_t *after = daemon_call("session.show", NULL, PATIENCE_LOOK_MS);
-        double now = cli_now_s();
+/* ---- what is shown ------------------------------------------------------------------------- */
+
+enum view { VIEW_SESSIONS, VIEW_USERS, VIEW_LINKS };
+
+struct top {
+    uint64_t count, interval_ms; /* count 0: until interrupted */
+    enum view view;
+    bool batch;
+    bool keys;              /* the terminal is ours */
+    json_t *before, *after; /* looks of the same kind; after NULL: there is one only */
+    double before_s, after_s;
+    struct failure why; /* it could not be looked */
+};
+
+/* NULL: it did not answer, which is said when the terminal is as it was. */
+static json_t *look(struct top *top) {
+    return daemon_try(top->view == VIEW_LINKS ? "link.show" : "session.show", NULL,
+                      PATIENCE_LOOK_MS, &top->why);
+}
+
+static bool look_first(struct top *top) {
+    json_decref(top->before);
+    json_decref(top->after);
+    top->after = NULL;
+    top->before = look(top);
+    top->before_s = cli_now_s();
+    return top->before;
+}
+
+static bool look_again(struct top *top) {
+    if (top->after) {
+        json_decref(top->before);
+        top->before = top->after;
+        top->before_s = top->after_s;
+    }
+    top->after = look(top);
+    top->after_s = cli_now_s();
+    return top->after;
+}
+
+/* The row of keys, where there are some, and no more than the terminal has room for. */
+static void draw(const struct top *top, struct table *t) {
+    static const char *const views[] = {"sessions", "users", "links"};
+    static const char *const keys[] = {"bytes", "ops", "p99", "memory"};
+    unsigned rows = 0, columns = 0;
+    if (!top->batch)
+        screen_clear();
+    if (top->keys) {
+        char line[160];
+        screen_size(&rows, &columns);
+        snprintf(
+            line, sizeof(line),
+            "%s by %s   s sessions  u users  l links   b bytes  o ops  p p99  m memory   q quit",
+            views[top->view], keys[sort_key]);
+        printf("%.*s\n", (int)columns, line);
+        rows -= 2; /* that row, and the one in which the cursor ends */
+        rows += !rows;
+    }
+    table_print_within(t, rows, columns);
+    fflush(stdout);
+}
+
+static void show(const struct top *top) {
+    double span_s = top->after_s - top->before_s;
+    if (!top->after) {
+        draw(top, NULL);
+    } else if (top->view == VIEW_LINKS) {
+        draw(top, top_links(json_object_get(top->before, "links"),
+                            json_object_get(top->after, "links"), span_s, sort_key));
+    } else {
         size_t rows = 0;
-        struct rate *rate = after ? rates(json_object_get(before, "sessions"),
-                                          json_object_get(after, "sessions"), now - then, &rows)
-                                  : NULL;
+        struct rate *rate = rates(json_object_get(top->before, "sessions"),
+                                  json_object_get(top->after, "sessions"), span_s, &rows);
         if (rate && cli.json)
             cli_print_json(rates_json(rate, rows));
         else if (rate)
-            (by_user ? users_print : top_print)(rate, rows, batch);
+            draw(top, (top->view == VIEW_USERS ? users_table : sessions_table)(rate, rows));
         free(rate);
-        json_decref(before);
-        before = after;
-        then = now;
-        shown++;
     }
-    int code = before ? EXIT_GOOD : EXIT_FAILED;
-    json_decref(before);
+}
+
+/* ---- what happens -------------------------------------------------------------------------- */
+
+enum next { NEXT_WAIT, NEXT_LOOK, NEXT_END, NEXT_FAILED };
+
+static enum next set_view(struct top *top, enum view view) {
+    bool other = (view == VIEW_LINKS) != (top->view == VIEW_LINKS);
+    top->view = view;
+    if (other && !look_first(top))
+        return NEXT_FAILED;
+    show(top);
+    return NEXT_WAIT;
+}
+
+static enum next set_key(const struct top *top, enum sort_key key) {
+    sort_key = key;
+    show(top);
+    return NEXT_WAIT;
+}
+
+static enum next key_pressed(struct top *top, int key) {
+    switch (key) {
+    case 's':
+        return set_view(top, VIEW_SESSIONS);
+    case 'u':
+        return set_view(top, VIEW_USERS);
+    case 'l':
+        return set_view(top, VIEW_LINKS);
+    case 'b':
+        return set_key(top, SORT_BYTES);
+    case 'o':
+        return set_key(top, SORT_OPS);
+    case 'p':
+        return set_key(top, SORT_P99);
+    case 'm':
+        return set_key(top, SORT_MEMORY);
+    case 'q':
+    case -1:
+        return NEXT_END;
+    default:
+        return NEXT_WAIT;
+    }
+}
+
+/* Until the next look is due, or all is over. */
+static enum next await(struct top *top, int signals) {
+    enum next next = NEXT_WAIT;
+    while (next == NEXT_WAIT) {
+        double left_ms = ((top->after ? top->after_s : top->before_s) - cli_now_s()) * 1000 +
+                         (double)top->interval_ms;
+        struct pollfd wake[] = {{.fd = signals, .events = POLLIN},
+                                {.fd = top->keys ? STDIN_FILENO : -1, .events = POLLIN}};
+        int n = poll(wake, 2, left_ms > 0 ? (int)left_ms + 1 : 0);
+        if (n == 0)
+            next = NEXT_LOOK;
+        else if (n > 0 && wake[0].revents && signals_take(signals))
+            next = NEXT_END;
+        else if (n > 0 && wake[1].revents)
+            next = key_pressed(top, screen_key());
+    }
+    return next;
+}
+
+static int top_watch(struct top *top) {
+    int signals = signals_catch();
+    enum next next = look_first(top) ? NEXT_WAIT : NEXT_FAILED;
+    if (next == NEXT_WAIT)
+        top->keys = !top->batch && screen_begin();
+    if (top->keys)
+        show(top); /* the keys, while there is one look only */
+    for (uint64_t shown = 0; next == NEXT_WAIT && (!top->count || shown < top->count); shown++) {
+        next = await(top, signals);
+        if (next != NEXT_LOOK)
+            break;
+        next = look_again(top) ? NEXT_WAIT : NEXT_FAILED;
+        if (next == NEXT_WAIT)
+            show(top);
+    }
+    screen_end();
+    json_decref(top->before);
+    json_decref(top->after);
     close(signals);
-    return code;
+    return next == NEXT_FAILED ? cli_fail(top->why.code, "%s", top->why.text) : EXIT_GOOD;
 }
 
 static bool take_sort_key(const char *name) {
@@ -269,7 +397,7 @@ static bool take_sort_key(const char *name) {
 
 int cmd_top(const struct command *self, int argc, char **argv) {
     bool batch = false;
-    bool by_user = false;
+    bool by_user = false, by_links = false;
     const char *sort = "bytes";
     uint64_t count = 0, interval_ms = 1000;
     const struct opt opts[] = {
@@ -278,6 +406,7 @@ int cmd_top(const struct command *self, int argc, char **argv) {
         {"interval", 'i', OPT_TIME, &interval_ms, 100, 3600000, "TIME", "between looks (1s)"},
         {"sort", 's', OPT_TEXT, &sort, 0, 0, "KEY", "bytes, ops, p99 or memory: the most first"},
         {"users", 'u', OPT_FLAG, &by_user, 0, 0, NULL, "users, with all their sessions"},
+        {"links", 'l', OPT_FLAG, &by_links, 0, 0, NULL, "links to peers"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
@@ -285,7 +414,16 @@ int cmd_top(const struct command *self, int argc, char **argv) {
         return rc;
     if (!take_sort_key(sort))
         return cli_usage_error("top sorts by bytes, ops, p99 or memory, not by \"%s\"", sort);
+    if (by_links && (by_user || cli.json))
+        return cli_usage_error("top -l shows links alone, and has no -j: rdmactl -j link show has "
+                               "what it counts");
     if (cli.json && count > 1)
         return cli_usage_error("-j is one JSON document, so one look: use -n 1");
-    return top_watch(cli.json ? 1 : count, interval_ms, batch || !isatty(STDOUT_FILENO), by_user);
+    struct top top = {.count = cli.json ? 1 : count,
+                      .interval_ms = interval_ms,
+                      .view = by_links  ? VIEW_LINKS
+                              : by_user ? VIEW_USERS
+                                        : VIEW_SESSIONS,
+                      .batch = batch || !isatty(STDOUT_FILENO)};
+    return top_watch(&top);
 }

@@ -140,31 +140,45 @@ void table_cell(struct table *t, bool right, const char *text) {
     cli_safe_text(c->text, sizeof(c->text), text);
 }
 
-static void print_cell(const struct cell *c, int width, bool last) {
+/* Returns how long it was. */
+static size_t print_cell(const struct cell *c, int width, bool last, size_t room) {
+    char text[3 * sizeof(c->text)];
+    int n;
     if (c->right)
-        printf("%*s%s", width, c->text, last ? "" : "  ");
+        n = snprintf(text, sizeof(text), "%*s%s", width, c->text, last ? "" : "  ");
     else if (last)
-        printf("%s", c->text);
+        n = snprintf(text, sizeof(text), "%s", c->text);
     else
-        printf("%-*s  ", width, c->text);
+        n = snprintf(text, sizeof(text), "%-*s  ", width, c->text);
+    size_t length = n < 0 ? 0 : (size_t)n < room ? (size_t)n : room;
+    printf("%.*s", (int)length, text);
+    return length;
 }
 
-void table_print(struct table *t) {
+void table_print_within(struct table *t, unsigned rows, unsigned columns) {
     if (!t)
         return;
+    const size_t wide = columns ? columns : SIZE_MAX;
+    size_t room = wide;
     int *width = calloc(t->columns, sizeof(*width));
     for (size_t i = 0; width && i < t->cells; i++) {
         int length = (int)strlen(t->cell[i].text);
         if (length > width[i % t->columns])
             width[i % t->columns] = length;
     }
-    for (size_t i = 0; width && i < t->cells; i++) {
+    for (size_t i = 0; width && i < t->cells && (!rows || i / t->columns < rows); i++) {
         bool last = (i + 1) % t->columns == 0;
-        print_cell(&t->cell[i], width[i % t->columns], last);
-        if (last)
-            putchar('\n');
+        room -= print_cell(&t->cell[i], width[i % t->columns], last, room);
+        if (!last)
+            continue;
+        putchar('\n');
+        room = wide;
     }
     free(width);
     free(t->cell);
     free(t);
+}
+
+void table_print(struct table *t) {
+    table_print_within(t, 0, 0);
 }

@@ -7,7 +7,7 @@
 # not even to be root or to be online.
 
 # shellcheck disable=SC2034 # used by those who source this
-BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libssl-dev libsystemd-dev libxxhash-dev
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libssl-dev libsystemd-dev libxxhash-dev systemtap-sdt-dev
     libibverbs-dev librdmacm-dev ibverbs-providers)
 if [ "$(dpkg --print-architecture 2>/dev/null || true)" = amd64 ]; then
     BUILD_PACKAGES+=(libipsec-mb-dev) # without it OpenSSL does all that is encrypted
@@ -17,7 +17,7 @@ CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format c
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 python3-cffi
     python3-numpy pyflakes3 mypy libatomic1 iproute2 openssl procps scdoc mandoc man-db shellcheck nftables
     debhelper dh-python dpkg-dev lintian debootstrap abigail-tools python3-yaml python3-prometheus-client
-    python3-jsonschema cmark-gfm)
+    python3-jsonschema cmark-gfm bpftrace binutils)
 # shellcheck disable=SC2034
 VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static criu kmod cpio xz-utils iproute2 procps ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)

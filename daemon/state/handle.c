@@ -14,6 +14,7 @@
 #include "daemon/state/handle.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/events.h"
+#include "daemon/base/probe.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
@@ -170,6 +171,7 @@ static void handle_added(void *arg, const struct error *result) {
     h->pending--;
     if (h->stage == HANDLE_ADDING && !result->code && !closing) {
         handle_move(h, HANDLE_USABLE);
+        probe_handle_usable(h->session->id, h->number, h->lease_id, h->length, h->remote);
         waiter_answer(&h->attaching, &ok);
         return;
     }
@@ -443,6 +445,7 @@ static void handle_begin_end(struct handle *h, int reason, const char *text) {
     handle_move(h, h->stage == HANDLE_ADDING ? HANDLE_FAILING : HANDLE_ENDING);
     h->reason = reason;
     snprintf(h->text, sizeof(h->text), "%s", text);
+    probe_handle_ending(h->session->id, h->number, h->lease_id, reason);
     EVENT("attach", "ended", session_who(h->session), audit_object("lease", h->lease_id),
           ("session %" PRIu64 " is lessee no more: %s", h->session->id, text));
     timer_unset(handle_timers(h), &h->expiry);
@@ -509,6 +512,7 @@ static int settle_attachment(struct handle *h) {
 static void handle_drained(struct handle *h) {
     struct session *s = h->session;
     assert((h->stage == HANDLE_ENDING || h->stage == HANDLE_FAILING) && h->pending == 0);
+    probe_handle_drained(s->id, h->number, h->lease_id, h->reason);
     int reason = settle_attachment(h);
 
     if (h->returned == HANDLE_HANDED_OVER && reason) {

@@ -15,6 +15,7 @@
 #include "daemon/state/lease.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/probe.h"
 #include "daemon/state/lease_terms.h"
 #include "daemon/state/part_told.h"
 #include "daemon/state/scope.h"
@@ -57,6 +58,10 @@ static void attachment_move(struct attachment *a, enum attachment_stage to, int 
     assert(to > a->stage);
     a->stage = to;
     a->reason = reason;
+    if (to == ATTACHMENT_STOPPING)
+        probe_lessee_stopping(a->lease->id, a, a->peer, reason);
+    else
+        probe_lessee_cut(a->lease->id, a, a->peer, reason);
 }
 
 /* ---- grant ------------------------------------------------------------------------------- */
@@ -195,6 +200,8 @@ int lease_make(struct pool *pool, const struct lease_terms *terms, const struct 
     session_hold(s);
     pool_ref(pool);
     pool->leases++;
+    probe_lease_granted(l->id, s->id, s->uid, l->terms.length, l->terms.rights,
+                        clock_left(l->granted_ns, l->deadline_ns));
     *out = l;
     return 0;
 }
@@ -239,13 +246,6 @@ static int charge_registered(const struct lease *l, struct quota_charge *out, st
     return rc;
 }
 
-static int check_scope(const struct lease *l, const struct lessee *who, struct error *err) {
-    struct scope scope = lease_scope(&l->terms);
-    char what[32];
-    snprintf(what, sizeof(what), "lease %" PRIu64, l->id);
-    return scope_check(&scope, what, who, err);
-}
-
 int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a,
                  const struct attachment_ops *ops, struct error *err) {
     struct quota_charge charge = {0};
@@ -259,7 +259,7 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
     if (state_leaves(l->state))
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and lets nobody attach to lease %" PRIu64,
                          state_leaves(l->state), l->id);
-    if ((rc = check_scope(l, who, err)))
+    if ((rc = lease_check_scope(l, who, err)))
         return rc;
     if (l->terms.max_attaches && l->attached >= l->terms.max_attaches)
         return error_set(err, RDMAD_E_LIMIT,
@@ -273,6 +273,7 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
     list_append(&l->attachments, &a->node);
     l->attached++;
     l->attached_total++;
+    probe_lease_attached(l->id, a, who->session ? who->session->id : 0, a->peer, l->attached);
     return 0;
 }
 
@@ -285,6 +286,7 @@ static void attachment_gone(struct attachment *a) {
     list_remove(&a->node);
     l->attached--;
     a->lease = NULL;
+    probe_lessee_gone(l->id, a, a->peer, a->reason);
 
     l->busy++;
     a->ops->gone(a, a->reason); /* may free a */
@@ -355,6 +357,7 @@ bool attachment_hand_over(struct attachment *a) {
 /* For itself, its lessees, and those of its children that would outlive it. */
 static void lease_set_deadline(struct lease *l, uint64_t deadline_ns) {
     l->deadline_ns = deadline_ns;
+    probe_lease_renewed(l->id, clock_left(state_now(l->state), deadline_ns));
     l->busy++;
     list_for_each (node, &l->attachments) {
         struct attachment *a = list_entry(node, struct attachment, node);
@@ -491,6 +494,8 @@ static void lease_ended(struct lease *l) {
     list_remove(&l->owner_node);
     l->pool->leases--;
     pool_unref(l->pool);
+    probe_lease_ended(l->id, l->reason, l->attached_total, l->audit.bytes_read,
+                      l->audit.bytes_written);
     list_splice(&waiters, &l->waiters);
     list_remove(&l->sibling);
     for (struct lease *above = parent; above; above = above->parent)
@@ -559,6 +564,7 @@ void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {
         return;
     lease_move(l, LEASE_ENDING);
     l->reason = reason;
+    probe_lease_ending(l->id, reason, l->attached);
     timer_unset(&l->state->timers, &l->expiry);
     timer_unset(&l->state->timers, &l->keep);
     names_remove(&l->name);

@@ -77,3 +77,10 @@ int lease_check_terms(const struct pool *pool, const struct lease_terms *t, stru
                          t->name, RDMAD_NAME_MAX);
     return lease_check_ttl(pool->session->state, t->flags, t->ttl_ns, err);
 }
+
+int lease_check_scope(const struct lease *l, const struct lessee *who, struct error *err) {
+    struct scope scope = lease_scope(&l->terms);
+    char what[32];
+    snprintf(what, sizeof(what), "lease %" PRIu64, l->id);
+    return scope_check(&scope, what, who, err);
+}

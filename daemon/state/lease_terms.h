@@ -9,6 +9,8 @@
 
 int lease_check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err);
 int lease_check_ttl(const struct state *st, uint32_t flags, uint64_t ttl_ns, struct error *err);
+/* Whether that one may become a lessee. */
+int lease_check_scope(const struct lease *l, const struct lessee *who, struct error *err);
 struct scope lease_scope(const struct lease_terms *terms);
 
 #endif

@@ -23,6 +23,8 @@
 #   test_weak_channels           calls that are refused or canceled; loss, order and ends stay
 #   test_lease_complete          services and counts; parts, and memory freed under a lease, stay
 #   test_quickstart              interruptions and leftovers; one good run stays
+#   test_probes                  the probes are the host's; only tests/soak verbs has bpftrace's compiler, a
+#                                minute for each script in there, see ops go over verbs
 # Of leases only what goes over a link is run once more (RDMAD_TEST_ROUTES, and the cases below): between
 # two clients of one daemon bytes are moved by the CPU whatever the fabric is. Atomics, which are not,
 # and messages are run on both routes. tests/soak verbs runs both of all.
@@ -79,6 +81,9 @@ if(TARGET rdmad AND TARGET rdmactl)
     rdmad_guest_test(verbs_test_checkpoint ${PROJECT_SOURCE_DIR}/tests/integration/test_checkpoint.sh)
   endif()
   rdmad_guest_test(test_systemd ${PROJECT_SOURCE_DIR}/tests/integration/test_systemd.sh TIMEOUT 600)
+  if(RDMAD_TEST_SCALE GREATER 1 AND TARGET steady_load)
+    rdmad_guest_test(verbs_test_probes ${PROJECT_SOURCE_DIR}/tests/integration/test_probes.sh TIMEOUT 900)
+  endif()
   foreach(name test_examples test_rdmactl test_quickstart test_container)
     rdmad_guest_test(verbs_${name} ${PROJECT_SOURCE_DIR}/tests/integration/${name}.sh TIMEOUT 600)
   endforeach()

@@ -8,6 +8,7 @@
 #include "daemon/fabric/local/copy.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
+#include "daemon/base/probe.h"
 #include <string.h>
 
 /* Bytes of short ops in one poll, so that a flood of them lets the long ones move too. */
@@ -132,10 +133,12 @@ static bool local_run(struct local *l, struct fabric_op *op, uint64_t most) {
     struct local_window *window = slots_get(&l->windows, op->scratch[LOCAL_WINDOW]);
     int status = local_check(window, op, now_ns);
     if (status) {
+        probe_access_refused(window ? window->spec.lease_id : 0, 0, op->opcode, op->length, status);
         local_count_end(window, status);
         local_finish(l, op, status);
         return true;
     }
+    probe_access_begun(window->spec.lease_id, window->spec.peer, op->opcode, op->length);
 
     uint64_t bytes = 0, *moved = &op->scratch[LOCAL_MOVED];
     const void *fault;

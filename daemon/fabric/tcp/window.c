@@ -10,6 +10,7 @@
  */
 #include "daemon/fabric/tcp/window.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/probe.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -53,6 +54,14 @@ static void audit_count(uint64_t *counter, uint64_t n) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
+static uint8_t opcode_of(const struct frame *f) {
+    static const uint8_t opcodes[UINT8_MAX + 1] = {[FRAME_READ] = RDMAD_OP_READ,
+                                                   [FRAME_WRITE] = RDMAD_OP_WRITE,
+                                                   [FRAME_CAS] = RDMAD_OP_CAS,
+                                                   [FRAME_FADD] = RDMAD_OP_FADD};
+    return opcodes[f->type];
+}
+
 /* The checks are in the order in which a peer may learn things: that the lease exists at all comes
  * first. */
 struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
@@ -60,6 +69,7 @@ struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
     struct tcp_window *w = f->slot < t->windows.size ? t->windows.slot[f->slot].ptr : NULL;
     if (!w || w->key != f->key || w->spec.peer != peer || (w->spec.via && w->spec.via != number)) {
         *status = RDMAD_E_NO_LEASE;
+        probe_access_refused(0, peer, opcode_of(f), f->length, RDMAD_E_NO_LEASE);
         return NULL;
     }
     const struct fabric_window_spec *s = &w->spec;
@@ -77,8 +87,11 @@ struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
         *status = RDMAD_E_RANGE;
     else if (atomic && ((uintptr_t)s->base + f->offset) % FRAME_WORD)
         *status = RDMAD_E_ALIGN;
-    else
+    else {
+        probe_access_begun(s->lease_id, peer, opcode_of(f), f->length);
         return w;
+    }
+    probe_access_refused(s->lease_id, peer, opcode_of(f), f->length, *status);
     audit_count(&s->audit->refused, 1);
     return NULL;
 }

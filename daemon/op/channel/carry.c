@@ -14,6 +14,7 @@
  * FIN.
  */
 #include "daemon/op/channel/carry.h"
+#include "daemon/base/probe.h"
 #include "daemon/op/channel/inbox.h"
 #include "daemon/op/engine/user.h"
 #include <assert.h>
@@ -84,6 +85,7 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
         ch->fabric->env.memory_fault(ch->worker, fop->fault);
     if (rc < 0)
         return rc;
+    probe_op_posted(s ? s->op : NULL, fop, ch->lane->route.name, 0, fop->opcode, fop->length);
     post->posted = true;
     ch->posted_sends++;
     return 0;

@@ -17,6 +17,7 @@
  * an sqe is taken.
  */
 #include "daemon/op/engine/chain.h"
+#include "daemon/base/probe.h"
 #include <assert.h>
 
 /* An entry that makes no sense counts: the next one was meant to come after it. */
@@ -26,7 +27,9 @@ static bool is_link(uint8_t opcode) {
 
 uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe) {
     bool counts = is_link(sqe->opcode) || sqe->opcode == RDMAD_OP_NOP;
-    return counts ? ++r->taken : 0;
+    uint64_t order = counts ? ++r->taken : 0;
+    probe_op_taken(r->session_id, r->handle, order, sqe->user_data, sqe->opcode, sqe->length);
+    return order;
 }
 
 void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe) {

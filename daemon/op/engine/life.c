@@ -3,6 +3,7 @@
  * life.c - an op is counted at all that it belongs to as long as it is there, and its end is told.
  */
 #include "daemon/op/engine/life.h"
+#include "daemon/base/probe.h"
 #include "daemon/op/engine/account.h"
 #include "daemon/op/engine/batch.h"
 #include "daemon/op/engine/chain.h"
@@ -91,6 +92,7 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
                   const struct op_request *rq) {
     struct op_session *s = r->session;
     struct op *op = op_make(w, s, r, sqe, rq);
+    probe_op_admitted(op, r->session_id, r->handle, rq->order, sqe->opcode, sqe->lease);
     const uint8_t apart = RDMAD_SQE_SILENT | RDMAD_SQE_LINK;
     op->charged = op_is_own_time(sqe->opcode);
     op->fence = op->charged ? OP_MOVING : OP_UNFENCED;
@@ -114,6 +116,7 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
 struct op *op_new_own(struct worker *w, struct op_session *s, const struct rdmad_sqe *sqe,
                       const struct op_request *rq) {
     struct op *op = op_make(w, s, NULL, sqe, rq);
+    probe_op_admitted(op, s->id, 0, 0, sqe->opcode, 0);
     list_append(&s->own, &op->home_node);
     return op;
 }
@@ -221,6 +224,7 @@ static bool is_the_next_daemons(const struct op *op, const struct op_result *res
 void op_end(struct worker *w, struct op *op, const struct op_result *result) {
     struct op_session *s = op->session;
     struct op_ring *r = op->ring;
+    probe_op_ended(op, s->id, op->tag.user_data, op->opcode, result->bytes, result->status);
     if (r) {
         op_count_end(w, op, result);
         if (op->lease && op->lease->use)
@@ -244,8 +248,10 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     struct op_result result = {.status = status,
                                .outcome = status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
                                .info = lease_id};
-    if (status)
+    if (status) {
+        probe_op_refused(r->session_id, r->handle, rq->order, sqe->opcode, status, lease_id);
         chain_refused(r, rq->order, sqe->flags);
+    }
     if (rq->batch)
         batch_ended(w, rq->batch, rq->order, &result);
     else

@@ -37,6 +37,7 @@ struct op_route {
     bool up;          /* the link takes posts; while it is not, ops wait with their leases */
     bool local;       /* the bytes move in the poll that follows */
     bool copied;      /* by this CPU, not by a device */
+    const char *name; /* of the fabric, for probes */
     uint64_t vtime;   /* of the flow that was served last, before that */
     uint64_t ahead;   /* bytes of parts posted and not back yet, */
     uint32_t out;     /* and how many those are */
@@ -151,8 +152,9 @@ struct op_doorbell {
 struct op_ring {
     struct op_session *session;
     struct ring *ring;
-    struct list node;       /* in session->hot, worker->parked or session->throttled */
-    struct list dirty_node; /* in worker->dirty: to be flushed this turn */
+    uint64_t session_id, handle; /* for probes: as its client knows it */
+    struct list node;            /* in session->hot, worker->parked or session->throttled */
+    struct list dirty_node;      /* in worker->dirty: to be flushed this turn */
     struct list session_node;
     struct list ops;    /* of struct op: those that end by themselves, */
     struct list waits;  /* and RECV and NOTIFIED, */

@@ -7,6 +7,7 @@
 #ifndef RDMAD_OP_ENGINE_PART_H
 #define RDMAD_OP_ENGINE_PART_H
 
+#include "daemon/base/probe.h"
 #include "daemon/op/engine/kind.h"
 #include "daemon/op/engine/worker.h"
 #include <stddef.h>
@@ -55,7 +56,11 @@ static inline void op_part_put(struct worker *w, struct op_part *part) {
         slab_put(&w->parts, part);
 }
 
-static inline void op_part_posted(struct op *op, struct op_part *part) {
+/* In place, whatever the compiler takes its probe for. */
+static inline __attribute__((always_inline)) void op_part_posted(struct op *op,
+                                                                 struct op_part *part) {
+    probe_op_posted(op, &part->fop, op->route->name, op->lease->lease_id, part->fop.opcode,
+                    part->fop.length);
     op->todo &= (uint8_t)~OP_TODO_BEGIN;
     op->posted += part->fop.length;
     op->route->ahead += part->fop.length;

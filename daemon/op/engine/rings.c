@@ -13,19 +13,26 @@
  * wait words are not set: nobody would listen to their doorbells.
  */
 #include "daemon/op/engine/rings.h"
+#include "daemon/base/probe.h"
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 
 #define OWED_NS UINT64_C(1000000) /* between two tries to wake a client */
 
+bool ring_publish(const struct op_ring *r) {
+    bool woken = ring_flush(r->ring);
+    probe_ring_flushed(r->session_id, r->handle, r->ring->sq_head, r->ring->cq_tail, woken);
+    return woken;
+}
+
 /* Afterwards dirty are those to whose clients a wakeup is owed. */
 void rings_flush(struct worker *w) {
     list_for_each_safe (pos, &w->dirty) {
-        struct ring *ring = list_entry(pos, struct op_ring, dirty_node)->ring;
-        ring_tell_crowded(ring, w->spin.crowd.crowded);
-        if (ring_flush(ring))
+        const struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
+        ring_tell_crowded(r->ring, w->spin.crowd.crowded);
+        if (ring_publish(r))
             counter_add(&w->counters.wakeups_sent, 1);
-        if (!ring->wakeup_owed)
+        if (!r->ring->wakeup_owed)
             list_remove(pos);
     }
 }
@@ -129,6 +136,8 @@ void rings_resume(struct worker *w, struct op_session *s) {
 
 void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
                const struct op_result *result) {
+    probe_op_told(r->session_id, r->handle, user_data, result->bytes, result->status,
+                  result->outcome);
     struct rdmad_cqe cqe = {
         .user_data = user_data,
         .bytes = result->bytes,

@@ -13,6 +13,8 @@ static inline void rings_dirty(struct worker *w, struct op_ring *r) {
         list_append(&w->dirty, &r->dirty_node);
 }
 void rings_flush(struct worker *w);
+/* One of them, now. Returns whether its client was woken. */
+bool ring_publish(const struct op_ring *r);
 /* When to flush again though nothing else happens: UINT64_MAX, or a client is still to be woken. */
 uint64_t rings_next_ns(const struct worker *w);
 /* Which is in no list: it is polled from now on, or from its session's resume. */

@@ -18,12 +18,14 @@
  * a lease needs a key before its ops can go on.
  */
 #include "daemon/op/engine/route.h"
+#include "daemon/base/probe.h"
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 #include <stdlib.h>
 
 void route_init(struct op_route *route, struct op_fabric *fabric) {
-    *route = (struct op_route){.fabric = fabric, .copied = !fabric->ops->memory_add};
+    *route = (struct op_route){
+        .fabric = fabric, .copied = !fabric->ops->memory_add, .name = fabric->ops->name};
     list_init(&route->run);
     list_init(&route->node);
 }
@@ -211,6 +213,7 @@ void op_hold(struct op *op) {
     assert(op->lease);
     list_remove(&op->node);
     list_append(&op->lease->held, &op->node);
+    probe_op_held(op, op->lease->lease_id);
 }
 
 void op_queue(struct worker *w, struct op *op) {
@@ -221,6 +224,7 @@ void op_queue(struct worker *w, struct op *op) {
     }
     struct op_share *share = op->lease->share;
     list_append(&share->ops, &op->node);
+    probe_op_queued(op, op->posted);
     if (list_empty(&share->turn))
         flow_join(share->flow, share);
     if (!route->full)

@@ -47,7 +47,7 @@ static void free_ring(struct worker *w, struct op_ring *r) {
     assert(r->inflight == 0 && list_empty(&r->ops) && list_empty(&r->waits) &&
            list_empty(&r->doomed));
     if (!list_empty(&r->dirty_node))
-        ring_flush(r->ring);
+        ring_publish(r);
     watch_ring_remove(w, r);
     batch_drop(w, r);
     ring_forget_names(r);
@@ -92,6 +92,8 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     }
     r->session = &s->op;
     r->ring = ring;
+    r->session_id = s->op.id;
+    r->handle = handle;
     list_init(&r->node);
     list_init(&r->dirty_node);
     list_init(&r->session_node);

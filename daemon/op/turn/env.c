@@ -4,6 +4,7 @@
  */
 #include "daemon/op/turn/env.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/probe.h"
 #include "daemon/op/channel/channel.h"
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/landing.h"
@@ -27,6 +28,7 @@ static uint64_t env_now(void *user) {
 
 static void env_complete(void *user, struct fabric_op *fop) {
     struct op_part *part = fop->user;
+    probe_op_part_done(part->op, fop, fop->length, fop->status, fop->outcome);
     if (fop->opcode == RDMAD_OP_SEND && (!part->op || part->op->channel))
         channel_part_ended(user, part);
     else

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# rdmactl top as a live view, on a terminal of its own, beside a load.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+here=$RDMAD_SOURCE/tests/integration
+start_daemon a
+start_daemon b
+mkfifo "$work/stop"
+"$RDMAD_BUILD/tests/integration/steady_load" "$work/a" "$work/b" <"$work/stop" >"$work/load" 2>"$work/load.log" &
+pids+=($!)
+exec 9>"$work/stop"
+[ "$(first_line "$work/load" $!)" = begun ] || fail "no load"
+
+# More sessions than the terminal has rows.
+for name in 1 2 3; do
+    "$rdmactl" -d "$work/b" bench serve --ttl 1h >"$work/serve$name" 2>/dev/null &
+    pids+=($!)
+    first_line "$work/serve$name" $! >/dev/null
+done
+
+echo "* -l in a batch, and what it does not go with"
+"$rdmactl" -d "$work/b" top -b -l -n 1 -i 200ms >"$work/said" || fail "top -l"
+grep -qE "^ *[0-9]+ .* ${RDMAD_TEST_FABRIC:-tcp} +up +[1-9]" "$work/said" || fail "no link: $(cat "$work/said")"
+for options in "-l -u" "-l -n 1 -j"; do
+    code=0
+    # shellcheck disable=SC2086 # words
+    "$rdmactl" -d "$work/b" top $options >"$work/said" 2>&1 || code=$?
+    [ "$code" = 2 ] || fail "top $options: $code"
+done
+
+echo "* keys"
+"$here/top_keys.py" "$rdmactl" "$work/b" "${RDMAD_TEST_FABRIC:-tcp}" >"$work/keys" 2>&1 &
+keys=$!
+pids+=("$keys")
+last_of() { [ "$(tail -n 1 "$work/keys")" = last ] || ! kill -0 "$keys" 2>/dev/null; }
+eventually last_of
+kill "${pids[1]}" # the daemon that top looks at
+wait "$keys" || fail "$(cat "$work/keys")"
