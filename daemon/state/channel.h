@@ -99,6 +99,8 @@ struct channel {
     uint8_t away_place[RDMAD_CHANNEL_KEY_BYTES]; /* where there */
     struct timer away_bound, away_seek;
     uint64_t away_since_ns, away_pause_ns;
+    uint32_t away_before_ms;    /* at earlier lives: counts for the bound, too */
+    struct late_event late_way; /* its client hears whether it waits */
     char away_why[RDMAD_TEXT_MAX + 1];
     void (*seek)(struct channel *ch); /* AWAY: looks for the other end; NULL: is waited for */
     char host[256];                   /* connected: of the service's daemon, elsewhere */

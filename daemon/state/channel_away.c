@@ -151,10 +151,24 @@ static void away_is_over(struct timer *timer, uint64_t now_ns) {
 
 static const struct channel_away_ops away_ops;
 
+/* For how long an end has waited is lost with its daemon, so its client keeps it, and tells the
+ * next (CHANNEL_RESUME): else it would wait for ever at daemons that do not live long. */
+static void away_send(struct late_event *e) {
+    const struct channel *ch = container_of(e, struct channel, late_way);
+    struct rdmad_ev_channel_way ev = {.channel = ch->handle, .away = timer_is_set(&ch->away_bound)};
+    session_send(ch->session, RDMAD_EV_CHANNEL_WAY, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+static void away_tell(struct channel *ch) {
+    if (ch->known && !ch->closed && ch->session->version >= RDMAD_ABI_WAITED)
+        session_tell(ch->session, &ch->late_way);
+}
+
 static void away_init(struct channel *ch) {
     if (ch->away)
         return;
     ch->away = &away_ops;
+    late_event_init(&ch->late_way, away_send);
     timer_init(&ch->away_bound, away_is_over);
     timer_init(&ch->away_seek, seek_now);
 }
@@ -162,14 +176,18 @@ static void away_init(struct channel *ch) {
 /* False: there is no memory for the bound. */
 static bool set_bound(struct channel *ch) {
     struct state *st = ch->session->state;
+    uint64_t most_ms = st->config->peer_return_ms, before_ms = ch->away_before_ms;
     away_init(ch);
     if (timer_is_set(&ch->away_bound))
         return true;
     ch->away_since_ns = state_now(st);
     ch->away_pause_ns = SEEK_PAUSE_NS;
-    return timer_set(&st->timers, &ch->away_bound,
-                     clock_after(ch->away_since_ns, st->config->peer_return_ms * NSEC_PER_MSEC)) ==
-           0;
+    if (timer_set(&st->timers, &ch->away_bound,
+                  clock_after(ch->away_since_ns,
+                              (before_ms < most_ms ? most_ms - before_ms : 0) * NSEC_PER_MSEC)))
+        return false;
+    away_tell(ch);
+    return true;
 }
 
 static void plane_rested(void *arg, const struct error *result) {
@@ -216,7 +234,9 @@ static void away_there(struct channel *ch) {
     assert(ch->way == CHANNEL_COMING);
     ch->way = CHANNEL_THERE;
     ch->away_why[0] = '\0';
+    ch->away_before_ms = 0;
     timer_unset(&st->timers, &ch->away_bound);
+    away_tell(ch);
     LOG_LIMITED(INFO,
                 ("channel %" PRIu64 " of session %" PRIu64 " goes on after %" PRIu64 " ms",
                  ch->number, ch->session->id,
@@ -228,6 +248,7 @@ static void away_drop(struct channel *ch) {
     struct timers *timers = &ch->session->state->timers;
     if (ch->way == CHANNEL_AWAY)
         away_remove(ch);
+    late_event_drop(&ch->late_way);
     timer_unset(timers, &ch->away_bound);
     timer_unset(timers, &ch->away_seek);
 }

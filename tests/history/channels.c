@@ -16,8 +16,10 @@ enum { LONGEST = 16384, LIE_EVERY = 10, SERVICES = 2 };
 
 /* ---- the receiver ---------------------------------------------------------------------------- */
 
-static void receive_all(struct program *p, rdmad_channel *c) {
+/* Returns how many messages it was. */
+static uint64_t receive_all(struct program *p, rdmad_channel *c) {
     uint32_t channel = 0; /* not known yet */
+    uint64_t received = 0;
     int rc = 0;
     while (program_goes_on(p) && (rc == 0 || rc == RDMAD_E_TIMEOUT)) {
         struct rdmad_message m = RDMAD_MESSAGE_INIT;
@@ -26,6 +28,7 @@ static void receive_all(struct program *p, rdmad_channel *c) {
         rc = rdmad_recv(c, p->buffer, LONGEST, 100 + (int)program_draw(p, 400), &m);
         if (rc == 0) {
             uint64_t word;
+            received++;
             memcpy(&word, p->buffer, 8);
             r->object = channel = (uint32_t)word;
             number = pattern_read(p->buffer, m.length, channel, &whole);
@@ -34,11 +37,13 @@ static void receive_all(struct program *p, rdmad_channel *c) {
         (void)program_events(p, 0, NULL);
     }
     rdmad_channel_abort(c);
+    return received;
 }
 
 void receiver_run(void *program) {
     struct program *p = program;
     rdmad_service *service;
+    uint64_t received = 0;
     char name[16];
     program_begin(p, LONGEST);
     snprintf(name, sizeof(name), "numbers%u", p->instance);
@@ -48,9 +53,10 @@ void receiver_run(void *program) {
     while (program_goes_on(p)) {
         rdmad_channel *c;
         if (rdmad_accept(service, NULL, 100, &c) == 0)
-            receive_all(p, c);
+            received += receive_all(p, c);
         (void)program_events(p, 0, NULL);
     }
+    CHECK(received, "client %u: nothing has come to %s", p->client, name);
     rdmad_service_close(service);
     program_end(p);
 }

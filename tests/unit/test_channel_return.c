@@ -330,6 +330,66 @@ Test(channel_return, an_end_from_an_earlier_life_is_there_at_once_with_its_numbe
     expect_told(ch, RDMAD_E_PEER_LOST, "peer.return_ms");
 }
 
+/* ---- over several lives ---- */
+
+static void expect_way_told(const struct channel *ch, unsigned events, bool away) {
+    const struct rig_event *e = rig_last_event(ch->session);
+    cr_assert_eq(rig_events(ch->session, RDMAD_EV_CHANNEL_WAY), events, "%u are told",
+                 rig_events(ch->session, RDMAD_EV_CHANNEL_WAY));
+    cr_expect(e && e->type == RDMAD_EV_CHANNEL_WAY && e->handle == ch->handle && e->kind == away);
+}
+
+Test(channel_return, what_it_has_waited_in_earlier_lives_counts) {
+    a->version = RDMAD_ABI_WAITED;
+    struct channel *ch = resumed_end(a, &da, true, 2000, HANDLE);
+    ch->away_before_ms = RETURN_MS - 100;
+    fake_answer_all();
+    expect_way_told(ch, 1, true);
+    rig_advance(99 * MS);
+    cr_expect_eq(ch->stage, CHANNEL_OPEN, "%s", ch->text);
+    rig_advance(2 * MS);
+    fake_answer_all();
+    expect_told(ch, RDMAD_E_PEER_LOST, "peer.return_ms");
+}
+
+Test(channel_return, one_that_has_waited_for_all_of_it_ends_with_a_word) {
+    struct channel *ch = resumed_end(a, &da, true, 2000, HANDLE);
+    ch->away_before_ms = UINT32_MAX;
+    fake_answer_all();
+    rig_advance(MS);
+    fake_answer_all();
+    expect_told(ch, RDMAD_E_PEER_LOST, "peer.return_ms");
+}
+
+Test(channel_return, its_client_hears_when_it_begins_to_wait_and_when_it_need_not) {
+    struct channel *ch = open_end(a, &da, 1);
+    a->version = RDMAD_ABI_WAITED;
+    lose(ch);
+    expect_way_told(ch, 1, true);
+    fake_answer_all();
+    come(ch);
+    lose(ch); /* before it was ready: it has waited all the time */
+    fake_answer_all();
+    come(ch);
+    fake_answer_all();
+    expect_way_told(ch, 1, true);
+    ch->away_before_ms = RETURN_MS;
+    channel_ready(ch);
+    expect_way_told(ch, 2, false);
+    lose(ch);
+    expect_way_told(ch, 3, true);
+    rig_advance((RETURN_MS - 1) * MS);
+    cr_expect_eq(ch->stage, CHANNEL_OPEN, "what was before it came back counts: %s", ch->text);
+}
+
+Test(channel_return, a_client_that_is_older_hears_nothing_of_it) {
+    struct channel *ch = open_end(a, &da, 1);
+    a->version = RDMAD_ABI_WAITED - 1;
+    lose(ch);
+    fake_answer_all();
+    cr_expect_eq(rig_events(a, RDMAD_EV_CHANNEL_WAY), 0);
+}
+
 static void expect_met(struct channel *ca, struct channel *cb) {
     fake_answer_all();
     cr_expect_eq(ca->way, CHANNEL_THERE);
