@@ -2,9 +2,9 @@
 /*
  * channels.c - who sends numbered messages, and who receives them.
  *
- * A channel ends with its daemon, or when its sender has had enough of it; then there is another,
- * with another number. Each message says of which channel it is and which of it, and is as long as
- * its sender draws.
+ * A channel is used on after its daemon, too, until its sender has had enough of it, or a receive
+ * on it has failed; then there is another, with another number. Each message says of which channel
+ * it is and which of it, and is as long as its sender draws.
  */
 #include "tests/history/scene.h"
 
@@ -80,29 +80,49 @@ static rdmad_channel *connect_anew(struct program *p) {
     return NULL;
 }
 
+/* After a send that failed: whether the channel is none any more. */
+static bool is_over(struct program *p, rdmad_channel *c) {
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
+    (void)program_events(p, 1, NULL);
+    rdmad_channel_get_info(c, &info);
+    if (info.closed == RDMAD_E_PEER_LOST || info.closed == RDMAD_E_DAEMON_LOST)
+        __atomic_fetch_add(&p->board->channels_lost, 1, __ATOMIC_SEQ_CST);
+    return info.closed;
+}
+
+static int send_one(struct program *p, rdmad_channel *c, uint32_t channel, uint64_t n) {
+    const enum lie lie = n % LIE_EVERY == 0 ? p->board->lie : LIE_NONE;
+    size_t length = 64;
+    int rc = 0;
+    if (program_draw(p, 4) == 0)
+        length = 8 * (8 + program_draw(p, LONGEST / 8 - 7));
+    pattern_fill(p->buffer, length, channel, n);
+    struct record *r = record_begin(&p->book, RECORD_SEND, channel, n, length);
+    if (lie != LIE_SEND_LOST)
+        rc = rdmad_send(c, p->buffer, length);
+    if (rc == 0 && lie == LIE_SEND_TWICE)
+        (void)rdmad_send(c, p->buffer, length);
+    record_end(r, rc == 0 ? RECORD_DONE : record_outcome(), rc, 0, 0);
+    return rc;
+}
+
 /* Messages of one channel until it ends, or is closed with all delivered. */
 static void send_all(struct program *p, rdmad_channel *c, uint32_t channel) {
     const uint64_t most = 50 + program_draw(p, 2000);
-    int rc = 0;
-    for (uint64_t n = 1; rc == 0 && n <= most && program_goes_on(p); n++) {
-        const enum lie lie = n % LIE_EVERY == 0 ? p->board->lie : LIE_NONE;
-        size_t length = 64;
-        if (program_draw(p, 4) == 0)
-            length = 8 * (8 + program_draw(p, LONGEST / 8 - 7));
-        pattern_fill(p->buffer, length, channel, n);
-        struct record *r = record_begin(&p->book, RECORD_SEND, channel, n, length);
-        if (lie != LIE_SEND_LOST)
-            rc = rdmad_send(c, p->buffer, length);
-        if (rc == 0 && lie == LIE_SEND_TWICE)
-            (void)rdmad_send(c, p->buffer, length);
-        record_end(r, rc == 0 ? RECORD_DONE : record_outcome(), rc, 0, 0);
+    bool over = false, failed = false;
+    for (uint64_t n = 1; !over && n <= most && program_goes_on(p); n++) {
+        int rc = send_one(p, c, channel, n);
+        over = rc && is_over(p, c);
+        if (!rc && failed)
+            __atomic_fetch_add(&p->board->channels_went_on, 1, __ATOMIC_SEQ_CST);
+        failed = rc;
         (void)program_events(p, 0, NULL);
         program_pause(p, 1500);
     }
-    if (rc == 0)
-        (void)rdmad_channel_close(c);
-    else
+    if (over)
         rdmad_channel_abort(c);
+    else
+        (void)rdmad_channel_close(c);
 }
 
 void sender_run(void *program) {
