@@ -83,10 +83,16 @@ static rdmad_channel *connect_anew(struct program *p) {
 /* After a send that failed: whether the channel is none any more. */
 static bool is_over(struct program *p, rdmad_channel *c) {
     struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
+    char said[512];
+    snprintf(said, sizeof(said), "%s", rdmad_last_error(p->session));
     (void)program_events(p, 1, NULL);
     rdmad_channel_get_info(c, &info);
-    if (info.closed == RDMAD_E_PEER_LOST || info.closed == RDMAD_E_DAEMON_LOST)
+    if (info.closed == RDMAD_E_PEER_LOST || info.closed == RDMAD_E_DAEMON_LOST) {
         __atomic_fetch_add(&p->board->channels_lost, 1, __ATOMIC_SEQ_CST);
+        printf("  client %u: a channel ended with %s; its last send: %s\n", p->client,
+               rdmad_errname(info.closed), said);
+        fflush(stdout);
+    }
     return info.closed;
 }
 
