@@ -37,7 +37,7 @@ static void away_place(struct state *st, struct channel *ch) {
     memcpy(ch->away_place, hash, sizeof(ch->away_place));
 }
 
-struct channel *channel_away_find(struct state *st, const uint8_t *key, bool accepted) {
+static struct channel *away_of_key(struct state *st, const uint8_t *key, bool accepted) {
     struct channel like = {.accepted = accepted};
     struct tree_node *node;
     struct channel *ch;
@@ -47,8 +47,17 @@ struct channel *channel_away_find(struct state *st, const uint8_t *key, bool acc
     away_place(st, &like);
     node = tree_find(&st->away, &like.away_node);
     ch = node ? container_of(node, struct channel, away_node) : NULL;
-    return ch && origin_same_key(ch->key, key, sizeof(ch->key)) && channel_may_return(ch) ? ch
-                                                                                          : NULL;
+    return ch && origin_same_key(ch->key, key, sizeof(ch->key)) ? ch : NULL;
+}
+
+struct channel *channel_away_find(struct state *st, const uint8_t *key, bool accepted) {
+    struct channel *ch = away_of_key(st, key, accepted);
+    return ch && channel_may_return(ch) ? ch : NULL;
+}
+
+const struct channel *channel_parted_find(struct state *st, const uint8_t *key, bool accepted) {
+    const struct channel *ch = away_of_key(st, key, accepted);
+    return ch && ch->stage == CHANNEL_PARTED ? ch : NULL;
 }
 
 /* False: there is one of that key already. */
@@ -99,7 +108,13 @@ static void renumber(struct channel *ch) {
     assert(ch->number);
 }
 
+/* Each has to be whom the other was told that it is. */
+static bool away_same_users(const struct channel *a, const struct channel *b) {
+    return a->peer_uid == b->session->uid && b->peer_uid == a->session->uid;
+}
+
 static void away_begin(struct channel *ch) {
+    const struct channel *parted;
     struct channel *seeker;
     ch->ops = NULL;
     renumber(ch);
@@ -109,6 +124,11 @@ static void away_begin(struct channel *ch) {
     }
     if (ch->session->state->stopping)
         return; /* it goes on with the next daemon */
+    parted = channel_parted_find(ch->session->state, ch->key, !ch->accepted);
+    if (parted && away_same_users(ch, parted)) {
+        channel_end(ch, channel_reason_there(parted), parted->text);
+        return;
+    }
     if (ch->seek) {
         channel_seek_later(ch);
         return;
@@ -143,6 +163,10 @@ static void away_is_over(struct timer *timer, uint64_t now_ns) {
     const struct config *config = ch->session->state->config;
     char text[RDMAD_TEXT_MAX + 1];
     (void)now_ns;
+    if (ch->stage == CHANNEL_PARTED) {
+        channel_free_parted(ch);
+        return;
+    }
     snprintf(text, sizeof(text),
              "the other end has not come back within %" PRIu64 " ms (peer.return_ms)%s%.120s",
              config->peer_return_ms, ch->away_why[0] ? ": " : "", ch->away_why);
@@ -244,6 +268,21 @@ static void away_there(struct channel *ch) {
                 FIELD_U64("SESSION", ch->session->id));
 }
 
+/* It is kept as long as it could have waited, on its own charge. */
+static bool away_part(struct channel *ch) {
+    struct state *st = ch->session->state;
+    if (st->stopping || !timer_is_set(&ch->away_bound) ||
+        (ch->way != CHANNEL_AWAY && ch->way != CHANNEL_RESTING))
+        return false;
+    if (ch->way == CHANNEL_RESTING && !away_add(ch))
+        return false;
+    struct channel *other = channel_away_find(st, ch->key, !ch->accepted);
+    if (!other || !away_same_users(ch, other))
+        return true;
+    channel_end(other, channel_reason_there(ch), ch->text);
+    return false;
+}
+
 static void away_drop(struct channel *ch) {
     struct timers *timers = &ch->session->state->timers;
     if (ch->way == CHANNEL_AWAY)
@@ -254,4 +293,4 @@ static void away_drop(struct channel *ch) {
 }
 
 static const struct channel_away_ops away_ops = {
-    .resumed = away_resumed, .there = away_there, .drop = away_drop};
+    .resumed = away_resumed, .there = away_there, .part = away_part, .drop = away_drop};
