@@ -81,7 +81,7 @@ static rdmad_channel *connect_anew(struct program *p) {
 }
 
 /* After a send that failed: whether the channel is none any more. */
-static bool is_over(struct program *p, rdmad_channel *c) {
+static bool is_over(struct program *p, rdmad_channel *c, uint64_t n) {
     struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     char said[512];
     snprintf(said, sizeof(said), "%s", rdmad_last_error(p->session));
@@ -89,8 +89,8 @@ static bool is_over(struct program *p, rdmad_channel *c) {
     rdmad_channel_get_info(c, &info);
     if (info.closed == RDMAD_E_PEER_LOST || info.closed == RDMAD_E_DAEMON_LOST) {
         __atomic_fetch_add(&p->board->channels_lost, 1, __ATOMIC_SEQ_CST);
-        printf("  client %u: a channel ended with %s; its last send: %s\n", p->client,
-               rdmad_errname(info.closed), said);
+        printf("  client %u: a channel ended with %s; of its sends the last was %llu: %s\n",
+               p->client, rdmad_errname(info.closed), (unsigned long long)n, said);
         fflush(stdout);
     }
     return info.closed;
@@ -118,7 +118,7 @@ static void send_all(struct program *p, rdmad_channel *c, uint32_t channel) {
     bool over = false, failed = false;
     for (uint64_t n = 1; !over && n <= most && program_goes_on(p); n++) {
         int rc = send_one(p, c, channel, n);
-        over = rc && is_over(p, c);
+        over = rc && is_over(p, c, n);
         if (!rc && failed)
             __atomic_fetch_add(&p->board->channels_went_on, 1, __ATOMIC_SEQ_CST);
         failed = rc;
