@@ -80,19 +80,23 @@ static rdmad_channel *connect_anew(struct program *p) {
     return NULL;
 }
 
-/* After a send that failed: whether the channel is none any more. */
-static bool is_over(struct program *p, rdmad_channel *c, uint64_t n) {
+/* After a send that failed: whether the channel is none any more. Where no send was done the other
+ * program may never have had it: its daemon was killed before it was told that it had accepted. */
+static bool is_over(struct program *p, rdmad_channel *c, uint64_t done) {
     struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     char said[512];
     snprintf(said, sizeof(said), "%s", rdmad_last_error(p->session));
     (void)program_events(p, 1, NULL);
     rdmad_channel_get_info(c, &info);
-    if (info.closed == RDMAD_E_PEER_LOST || info.closed == RDMAD_E_DAEMON_LOST) {
-        __atomic_fetch_add(&p->board->channels_lost, 1, __ATOMIC_SEQ_CST);
-        printf("  client %u: a channel ended with %s; of its sends the last was %llu: %s\n",
-               p->client, rdmad_errname(info.closed), (unsigned long long)n, said);
+    bool lost = info.closed == RDMAD_E_PEER_LOST || info.closed == RDMAD_E_DAEMON_LOST;
+    if (lost && done) {
+        printf("  client %u: a channel ended with %s after %llu sends; the last: %s\n", p->client,
+               rdmad_errname(info.closed), (unsigned long long)done, said);
         fflush(stdout);
     }
+    if (lost)
+        __atomic_fetch_add(done ? &p->board->channels_lost : &p->board->channels_unaccepted, 1,
+                           __ATOMIC_SEQ_CST);
     return info.closed;
 }
 
@@ -116,9 +120,11 @@ static int send_one(struct program *p, rdmad_channel *c, uint32_t channel, uint6
 static void send_all(struct program *p, rdmad_channel *c, uint32_t channel) {
     const uint64_t most = 50 + program_draw(p, 2000);
     bool over = false, failed = false;
+    uint64_t done = 0;
     for (uint64_t n = 1; !over && n <= most && program_goes_on(p); n++) {
         int rc = send_one(p, c, channel, n);
-        over = rc && is_over(p, c, n);
+        done += !rc;
+        over = rc && is_over(p, c, done);
         if (!rc && failed)
             __atomic_fetch_add(&p->board->channels_went_on, 1, __ATOMIC_SEQ_CST);
         failed = rc;

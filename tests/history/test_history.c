@@ -342,9 +342,10 @@ static void killed_daemons_cost_a_moment_and_nothing_else(void) {
     int rc = judge(&h, said, sizeof(said));
     const double serves = print_times("serving after", serves_ms, n),
                  resumed = print_times("all clients resumed after", resumed_ms, n);
-    printf("  %u handles ended, %u channels ended by a daemon; %u times a channel went on after a "
-           "send that failed\n",
-           b.handles_ended, b.channels_lost, b.channels_went_on);
+    printf(
+        "  %u handles ended, %u channels ended by a daemon, %u before they were accepted; %u times "
+        "one went on after a send that failed\n",
+        b.handles_ended, b.channels_lost, b.channels_unaccepted, b.channels_went_on);
     fputs(said, stdout);
     CHECK(rc == 0, "this cannot have been");
     CHECK(serves < 10. * SERVES_MS * test_patience(), "a daemon served after %.0f ms", serves);
