@@ -271,10 +271,9 @@ static void away_there(struct channel *ch) {
 /* It is kept as long as it could have waited, on its own charge. */
 static bool away_part(struct channel *ch) {
     struct state *st = ch->session->state;
-    if (st->stopping || !timer_is_set(&ch->away_bound) ||
-        (ch->way != CHANNEL_AWAY && ch->way != CHANNEL_RESTING))
+    if (st->stopping || !timer_is_set(&ch->away_bound))
         return false;
-    if (ch->way == CHANNEL_RESTING && !away_add(ch))
+    if (ch->way != CHANNEL_AWAY && !away_add(ch)) /* whom it was telling may be lost as well */
         return false;
     struct channel *other = channel_away_find(st, ch->key, !ch->accepted);
     if (!other || !away_same_users(ch, other))

@@ -100,11 +100,17 @@ rdmad_lease *program_attach(struct program *p, const char *uri) {
 /* A handle that lives on by itself is used on. */
 rdmad_lease *program_mend(struct program *p, rdmad_lease *lease) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
+    char said[512];
+    snprintf(said, sizeof(said), "%s", rdmad_last_error(p->session));
     (void)program_events(p, 1, NULL);
     rdmad_lease_get_info(lease, &info);
     if (!info.ended)
         return lease;
-    __atomic_fetch_add(&p->board->handles_ended, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_fetch_add(&p->board->handles_ended, 1, __ATOMIC_SEQ_CST)) {
+        printf("  client %u: a handle ended with %s; its last op: %s\n", p->client,
+               rdmad_errname(info.ended), said);
+        fflush(stdout);
+    }
     rdmad_lease_free(lease);
     return program_attach(p, p->board->uri);
 }

@@ -258,7 +258,7 @@ Test(channel_return, it_can_be_closed_while_it_is_away) {
 Test(channel_return, it_can_be_closed_while_it_comes) {
     struct channel *ch = away_end(a, &da, 1);
     come(ch);
-    close_it(ch, false);
+    close_it(ch, true);
 }
 
 /* What it has sent before is delivered by the next way; the data plane says when that is done. */
