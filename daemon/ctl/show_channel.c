@@ -18,11 +18,9 @@ static const char *kind_text(uint32_t kind) {
 }
 
 static const char *stage_text(const struct channel *ch) {
-    static const char *const names[] = {[CHANNEL_NEW] = "opening",
-                                        [CHANNEL_ADDING] = "opening",
-                                        [CHANNEL_OPEN] = "open",
-                                        [CHANNEL_ENDING] = "closing",
-                                        [CHANNEL_ENDED] = "closed"};
+    static const char *const names[] = {
+        [CHANNEL_NEW] = "opening",    [CHANNEL_ADDING] = "opening", [CHANNEL_OPEN] = "open",
+        [CHANNEL_ENDING] = "closing", [CHANNEL_ENDED] = "closed",   [CHANNEL_PARTED] = "closed"};
     return ch->stage == CHANNEL_OPEN && ch->way != CHANNEL_THERE ? "away" : names[ch->stage];
 }
 

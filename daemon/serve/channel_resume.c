@@ -57,7 +57,8 @@ static int check_resume(const struct session *s, const struct rdmad_channel_resu
     if ((rc = origin_check_resumed(s, "a channel", err)) ||
         (rc = origin_check_number(s, req->channel, QUOTA_CHANNELS, 0, "channel", err)))
         return rc;
-    if (req->reserved || req->accepted > 1 || req->flags & ~RDMAD_CHANNEL_PEER_PROVEN)
+    if (req->accepted > 1 || req->flags & ~RDMAD_CHANNEL_PEER_PROVEN ||
+        (req->waited_ms && s->version < RDMAD_ABI_WAITED))
         return error_set(err, RDMAD_E_RESERVED,
                          "a reserved field of CHANNEL_RESUME is not zero, or a flag is unknown");
     if (!serve_text_ok(req->uri, sizeof(req->uri)) ||
@@ -72,6 +73,7 @@ static int check_resume(const struct session *s, const struct rdmad_channel_resu
 static void fill(struct channel *ch, const struct rdmad_channel_resume_req *req,
                  const struct rdmad_uri *uri) {
     ch->accepted = req->accepted;
+    ch->away_before_ms = req->waited_ms;
     ch->has_key = true;
     memcpy(ch->key, req->key, sizeof(ch->key));
     ch->peer_uid = req->peer_uid;

@@ -15,6 +15,7 @@
 #include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/state/origin.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
 #include <stdio.h>
@@ -307,6 +308,22 @@ static void channel_send_end(struct late_event *e) {
     session_send(ch->session, RDMAD_EV_CHANNEL_CLOSED, 0, &ev, sizeof(ev), NULL, 0);
 }
 
+/* True: it is not freed. Its program is answered as if it were. */
+static bool channel_part(struct channel *ch) {
+    struct session_waiter closing = ch->closing;
+    if (!ch->closed || ch->session->closing || !ch->away || !ch->away->part(ch))
+        return false;
+    ch->stage = CHANNEL_PARTED;
+    ch->closing = (struct session_waiter){0};
+    waiter_answer(&closing, &ok);
+    return true;
+}
+
+void channel_free_parted(struct channel *ch) {
+    assert(ch->stage == CHANNEL_PARTED);
+    channel_free(ch);
+}
+
 static void channel_drained(struct channel *ch) {
     struct session *s = ch->session;
     const struct channel_ops *ops = ch->ops;
@@ -321,7 +338,8 @@ static void channel_drained(struct channel *ch) {
     if (ch->closed || !ch->known || s->closing) {
         if (!s->closing)
             plane_channel_forget(s->plane, ch->handle);
-        channel_free(ch);
+        if (!channel_part(ch))
+            channel_free(ch);
         return;
     }
     ch->stage = CHANNEL_ENDED;
@@ -426,7 +444,7 @@ static bool channel_moves(const struct channel *ch) {
 static void channel_release_closing(struct channel *ch) {
     ch->moves = channel_moves(ch);
     ch->closed = true;
-    if (ch->stage == CHANNEL_ENDED) {
+    if (ch->stage == CHANNEL_ENDED || ch->stage == CHANNEL_PARTED) {
         channel_free(ch);
         return;
     }

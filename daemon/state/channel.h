@@ -13,6 +13,9 @@
  *
  * If opening an end fails before it is OPEN, whoever opened it is told why, and the end is freed.
  *
+ * An end that its program has closed while the other one is away is kept, PARTED, for that to hear
+ * of it (channel_away.h).
+ *
  * An end that is OPEN may lose its way and get another; then its *way* is not THERE
  * (channel_away.h).
  *
@@ -50,11 +53,19 @@ struct channel_keepalive {            /* of keepalive.c */
 struct channel_away_ops {                /* of channel_away.c */
     void (*resumed)(struct channel *ch); /* the data plane has it, without a way */
     void (*there)(struct channel *ch);   /* its way is complete */
-    void (*drop)(struct channel *ch);    /* it is freed next */
+    bool (*part)(struct channel *ch); /* its program has closed it. True: not freed, see PARTED */
+    void (*drop)(struct channel *ch); /* it is freed next */
 };
 
 enum channel_way { CHANNEL_THERE, CHANNEL_RESTING, CHANNEL_AWAY, CHANNEL_COMING };
-enum channel_stage { CHANNEL_NEW, CHANNEL_ADDING, CHANNEL_OPEN, CHANNEL_ENDING, CHANNEL_ENDED };
+enum channel_stage {
+    CHANNEL_NEW,
+    CHANNEL_ADDING,
+    CHANNEL_OPEN,
+    CHANNEL_ENDING,
+    CHANNEL_ENDED,
+    CHANNEL_PARTED
+};
 
 struct channel {
     struct session *session; /* held */
@@ -99,6 +110,8 @@ struct channel {
     uint8_t away_place[RDMAD_CHANNEL_KEY_BYTES]; /* where there */
     struct timer away_bound, away_seek;
     uint64_t away_since_ns, away_pause_ns;
+    uint32_t away_before_ms;    /* at earlier lives: counts for the bound, too */
+    struct late_event late_way; /* its client hears whether it waits */
     char away_why[RDMAD_TEXT_MAX + 1];
     void (*seek)(struct channel *ch); /* AWAY: looks for the other end; NULL: is waited for */
     char host[256];                   /* connected: of the service's daemon, elsewhere */
@@ -142,6 +155,8 @@ bool channel_rested(struct channel *ch);
 static inline int channel_reason_there(const struct channel *ch) {
     return ch->given_up ? RDMAD_E_CANCELED : ch->reason;
 }
+/* PARTED, and nobody has to be told any more. */
+void channel_free_parted(struct channel *ch);
 /* It is over; harmless when it is already. The first reason counts. */
 void channel_end(struct channel *ch, int reason, const char *text);
 /* The same from the data plane. The client is told this reason even if the channel was ended here

@@ -37,7 +37,7 @@ static void away_place(struct state *st, struct channel *ch) {
     memcpy(ch->away_place, hash, sizeof(ch->away_place));
 }
 
-struct channel *channel_away_find(struct state *st, const uint8_t *key, bool accepted) {
+static struct channel *away_of_key(struct state *st, const uint8_t *key, bool accepted) {
     struct channel like = {.accepted = accepted};
     struct tree_node *node;
     struct channel *ch;
@@ -47,8 +47,17 @@ struct channel *channel_away_find(struct state *st, const uint8_t *key, bool acc
     away_place(st, &like);
     node = tree_find(&st->away, &like.away_node);
     ch = node ? container_of(node, struct channel, away_node) : NULL;
-    return ch && origin_same_key(ch->key, key, sizeof(ch->key)) && channel_may_return(ch) ? ch
-                                                                                          : NULL;
+    return ch && origin_same_key(ch->key, key, sizeof(ch->key)) ? ch : NULL;
+}
+
+struct channel *channel_away_find(struct state *st, const uint8_t *key, bool accepted) {
+    struct channel *ch = away_of_key(st, key, accepted);
+    return ch && channel_may_return(ch) ? ch : NULL;
+}
+
+const struct channel *channel_parted_find(struct state *st, const uint8_t *key, bool accepted) {
+    const struct channel *ch = away_of_key(st, key, accepted);
+    return ch && ch->stage == CHANNEL_PARTED ? ch : NULL;
 }
 
 /* False: there is one of that key already. */
@@ -99,7 +108,13 @@ static void renumber(struct channel *ch) {
     assert(ch->number);
 }
 
+/* Each has to be whom the other was told that it is. */
+static bool away_same_users(const struct channel *a, const struct channel *b) {
+    return a->peer_uid == b->session->uid && b->peer_uid == a->session->uid;
+}
+
 static void away_begin(struct channel *ch) {
+    const struct channel *parted;
     struct channel *seeker;
     ch->ops = NULL;
     renumber(ch);
@@ -109,6 +124,11 @@ static void away_begin(struct channel *ch) {
     }
     if (ch->session->state->stopping)
         return; /* it goes on with the next daemon */
+    parted = channel_parted_find(ch->session->state, ch->key, !ch->accepted);
+    if (parted && away_same_users(ch, parted)) {
+        channel_end(ch, channel_reason_there(parted), parted->text);
+        return;
+    }
     if (ch->seek) {
         channel_seek_later(ch);
         return;
@@ -143,6 +163,10 @@ static void away_is_over(struct timer *timer, uint64_t now_ns) {
     const struct config *config = ch->session->state->config;
     char text[RDMAD_TEXT_MAX + 1];
     (void)now_ns;
+    if (ch->stage == CHANNEL_PARTED) {
+        channel_free_parted(ch);
+        return;
+    }
     snprintf(text, sizeof(text),
              "the other end has not come back within %" PRIu64 " ms (peer.return_ms)%s%.120s",
              config->peer_return_ms, ch->away_why[0] ? ": " : "", ch->away_why);
@@ -151,10 +175,24 @@ static void away_is_over(struct timer *timer, uint64_t now_ns) {
 
 static const struct channel_away_ops away_ops;
 
+/* For how long an end has waited is lost with its daemon, so its client keeps it, and tells the
+ * next (CHANNEL_RESUME): else it would wait for ever at daemons that do not live long. */
+static void away_send(struct late_event *e) {
+    const struct channel *ch = container_of(e, struct channel, late_way);
+    struct rdmad_ev_channel_way ev = {.channel = ch->handle, .away = timer_is_set(&ch->away_bound)};
+    session_send(ch->session, RDMAD_EV_CHANNEL_WAY, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+static void away_tell(struct channel *ch) {
+    if (ch->known && !ch->closed && ch->session->version >= RDMAD_ABI_WAITED)
+        session_tell(ch->session, &ch->late_way);
+}
+
 static void away_init(struct channel *ch) {
     if (ch->away)
         return;
     ch->away = &away_ops;
+    late_event_init(&ch->late_way, away_send);
     timer_init(&ch->away_bound, away_is_over);
     timer_init(&ch->away_seek, seek_now);
 }
@@ -162,14 +200,18 @@ static void away_init(struct channel *ch) {
 /* False: there is no memory for the bound. */
 static bool set_bound(struct channel *ch) {
     struct state *st = ch->session->state;
+    uint64_t most_ms = st->config->peer_return_ms, before_ms = ch->away_before_ms;
     away_init(ch);
     if (timer_is_set(&ch->away_bound))
         return true;
     ch->away_since_ns = state_now(st);
     ch->away_pause_ns = SEEK_PAUSE_NS;
-    return timer_set(&st->timers, &ch->away_bound,
-                     clock_after(ch->away_since_ns, st->config->peer_return_ms * NSEC_PER_MSEC)) ==
-           0;
+    if (timer_set(&st->timers, &ch->away_bound,
+                  clock_after(ch->away_since_ns,
+                              (before_ms < most_ms ? most_ms - before_ms : 0) * NSEC_PER_MSEC)))
+        return false;
+    away_tell(ch);
+    return true;
 }
 
 static void plane_rested(void *arg, const struct error *result) {
@@ -216,7 +258,9 @@ static void away_there(struct channel *ch) {
     assert(ch->way == CHANNEL_COMING);
     ch->way = CHANNEL_THERE;
     ch->away_why[0] = '\0';
+    ch->away_before_ms = 0;
     timer_unset(&st->timers, &ch->away_bound);
+    away_tell(ch);
     LOG_LIMITED(INFO,
                 ("channel %" PRIu64 " of session %" PRIu64 " goes on after %" PRIu64 " ms",
                  ch->number, ch->session->id,
@@ -224,13 +268,28 @@ static void away_there(struct channel *ch) {
                 FIELD_U64("SESSION", ch->session->id));
 }
 
+/* It is kept as long as it could have waited, on its own charge. */
+static bool away_part(struct channel *ch) {
+    struct state *st = ch->session->state;
+    if (st->stopping || !timer_is_set(&ch->away_bound))
+        return false;
+    if (ch->way != CHANNEL_AWAY && !away_add(ch)) /* whom it was telling may be lost as well */
+        return false;
+    struct channel *other = channel_away_find(st, ch->key, !ch->accepted);
+    if (!other || !away_same_users(ch, other))
+        return true;
+    channel_end(other, channel_reason_there(ch), ch->text);
+    return false;
+}
+
 static void away_drop(struct channel *ch) {
     struct timers *timers = &ch->session->state->timers;
     if (ch->way == CHANNEL_AWAY)
         away_remove(ch);
+    late_event_drop(&ch->late_way);
     timer_unset(timers, &ch->away_bound);
     timer_unset(timers, &ch->away_seek);
 }
 
 static const struct channel_away_ops away_ops = {
-    .resumed = away_resumed, .there = away_there, .drop = away_drop};
+    .resumed = away_resumed, .there = away_there, .part = away_part, .drop = away_drop};

@@ -19,6 +19,10 @@
  * It ends as a lost channel does without all this: after peer.return_ms, or by an answer that no
  * time changes.
  *
+ * Whoever closes an end that is AWAY cannot tell the other. So the end stays, PARTED, for as long
+ * as the other one may wait, and ends that when it comes to this daemon, or seeks here. An end that
+ * was connected, and whose other one waits at a peer, is missed there in time: nobody seeks for it.
+ *
  * Only reliable channels of sessions that outlive their daemon return: only those sessions have
  * said that they rather wait.
  */
@@ -42,5 +46,7 @@ void channel_come(struct channel *ch);
 
 /* The end that is AWAY of that key; NULL: there is none. */
 struct channel *channel_away_find(struct state *st, const uint8_t *key, bool accepted);
+/* The same of one that is PARTED: reason and text say how. */
+const struct channel *channel_parted_find(struct state *st, const uint8_t *key, bool accepted);
 
 #endif

@@ -24,6 +24,7 @@
 #define RDMAD_ABI_OLDEST 2
 #define RDMAD_ABI_PARTS 3    /* the first that knows RDMAD_EV_LEASE_PART */
 #define RDMAD_ABI_LIFELINE 3 /* the first that has RDMAD_MSG_LIFELINE */
+#define RDMAD_ABI_WAITED 3   /* the first that has RDMAD_EV_CHANNEL_WAY, and waited_ms */
 
 /*
  * Every call of librdmad, every reply of the daemon and every completion carries one of these.

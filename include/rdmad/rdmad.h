@@ -205,7 +205,7 @@ struct rdmad_event {
     uint64_t lease_id;
     rdmad_lease *lease; /* still the caller's to rdmad_lease_free; NULL for session events */
     char text[RDMAD_TEXT_MAX + 1];
-    rdmad_service *service; /* INCOMING, HANDED_OVER */
+    rdmad_service *service; /* INCOMING, HANDED_OVER, NOT_RESUMED */
     rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close; _SILENT, _HEARD */
     void *memory;           /* HANDED_OVER: now the service's owner's, until rdmad_service_free */
     size_t length;          /* HANDED_OVER: of memory; NOTIFICATIONS_LOST: how many */
@@ -245,6 +245,10 @@ struct rdmad_event {
  * to be there and nobody had taken, are lost with the daemon. length: how many; 0: some may be,
  * which is not known (the session has taken some before, and had no ring at that daemon). */
 #define RDMAD_EVENT_NOTIFICATIONS_LOST 15u
+/* Comes before SESSION_RESUMED: the daemon that came did not take all of service back, or not the
+ * keep-alive of channel; reason and text say which and why. A service that listens no more refuses
+ * rdmad_accept with that reason: close it, and listen again. */
+#define RDMAD_EVENT_NOT_RESUMED 16u
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases

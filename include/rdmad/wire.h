@@ -83,6 +83,7 @@ enum rdmad_event_type {
     RDMAD_EV_SESSION_PAUSED = RDMAD_MSG_EVENT | 9, /* struct rdmad_ev_session_paused */
     RDMAD_EV_CHANNEL_SILENT = RDMAD_MSG_EVENT | 10, /* struct rdmad_ev_channel_silent */
     RDMAD_EV_LEASE_PART = RDMAD_MSG_EVENT | 11,     /* struct rdmad_part */
+    RDMAD_EV_CHANNEL_WAY = RDMAD_MSG_EVENT | 12,    /* struct rdmad_ev_channel_way */
 };
 
 struct rdmad_msg_header {
@@ -473,16 +474,23 @@ struct rdmad_channel_proof_req {
 struct rdmad_channel_proof_rep {
     uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
 };
+/* A channel waits for its other end (away 1), or has it again (0). */
+struct rdmad_ev_channel_way {
+    uint64_t channel;
+    uint32_t away;
+    uint32_t reserved;
+};
 /* An end with its number. It is there at once, and what is submitted to it waits for the other end;
- * if that does not come, it closes with RDMAD_E_PEER_LOST. The reply is struct rdmad_channel_rep.
+ * if that does not come, it closes with RDMAD_E_PEER_LOST. The time for that is one, over all lives
+ * in which it waits. The reply is struct rdmad_channel_rep.
  */
 struct rdmad_channel_resume_req {
     uint64_t channel; /* the number it had and gets */
     uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
-    uint32_t accepted; /* 0: it was connected from here, and is again; 1: it is waited for */
-    uint32_t peer_uid; /* as the end was told, and as the other end has to be again */
-    uint32_t flags;    /* RDMAD_CHANNEL_PEER_PROVEN, likewise */
-    uint32_t reserved;
+    uint32_t accepted;  /* 0: it was connected from here, and is again; 1: it is waited for */
+    uint32_t peer_uid;  /* as the end was told, and as the other end has to be again */
+    uint32_t flags;     /* RDMAD_CHANNEL_PEER_PROVEN, likewise */
+    uint32_t waited_ms; /* at earlier lives, for the other end, since it was there last */
     char peer_node[RDMAD_NAME_MAX + 1];
     char uri[RDMAD_URI_MAX + 1]; /* connected: of the service, as in CONNECT. Accepted: the
                                     service's name alone */

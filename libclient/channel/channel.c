@@ -226,6 +226,7 @@ static void channel_forget(struct rdmad_channel *c, int told) {
     *at = c->next;
     rdmad_event_unqueue(s, &c->source);
     rdmad_event_unqueue(s, &c->heard);
+    rdmad_event_unqueue(s, &c->unkept.source);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     rdmad_object_retire(&c->object, sizeof(*c));

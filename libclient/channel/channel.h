@@ -16,6 +16,7 @@
 #ifndef RDMAD_LIBCLIENT_CHANNEL_H
 #define RDMAD_LIBCLIENT_CHANNEL_H
 
+#include "libclient/channel/not_resumed.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 
@@ -36,12 +37,15 @@ struct rdmad_channel {
     bool keepalive_ends, silent;
     uint64_t silent_ns;
     struct rdmad_event_source heard; /* CHANNEL_SILENT, CHANNEL_HEARD */
+    struct rdmad_not_resumed unkept; /* it is not asked for at this daemon */
 
     /* for the next daemon */
     bool resumable; /* there is a key */
     bool accepted;
-    uint32_t resumes; /* of the session, when a daemon last said that it has it */
-    uint32_t asked;   /* of the session, when a daemon was last asked for it */
+    uint32_t resumes;        /* of the session, when a daemon last said that it has it */
+    uint32_t asked;          /* of the session, when a daemon was last asked for it */
+    uint64_t waits_since_ns; /* for its other end, at this daemon; 0: that is there */
+    uint64_t waited_ns;      /* at daemons before this, since it was there last */
     uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
     char uri[RDMAD_URI_MAX + 1]; /* of the service; accepted: its name */
 
@@ -67,9 +71,9 @@ int rdmad_channel_make(struct rdmad_channel *channel, uint16_t type, const void 
  * too. */
 void rdmad_channels_post_close(struct rdmad_session *s);
 
-/* With the lock: the daemon that carried them is gone, and those that have no key are closed with
- * it. */
-void rdmad_channels_leave(struct rdmad_session *s);
+/* With the lock: the daemon that carried them is gone, since then, and those that have no key are
+ * closed with it. */
+void rdmad_channels_leave(struct rdmad_session *s, uint64_t gone_ns);
 /* Hands the others to the daemon that takes the session over. What that does not take is closed. */
 void rdmad_channels_resume(struct rdmad_session *s);
 /* The session's hooks for rings (session.h). */
@@ -82,6 +86,7 @@ void rdmad_channels_dispose(struct rdmad_session *s);
 /* What an event brings, with the lock. */
 void rdmad_channel_on_closed(struct rdmad_session *s, const void *body);
 void rdmad_channel_on_silent(struct rdmad_session *s, const void *body);
+void rdmad_channel_on_way(struct rdmad_session *s, const void *body);
 /* keepalive.c: at the daemon that has taken it over. */
 void rdmad_channel_keepalive_again(struct rdmad_session *s, uint64_t handle);
 

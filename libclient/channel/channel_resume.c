@@ -6,10 +6,14 @@
  * its number and that key, with what was known of its other end, which has to be the same again;
  * the daemon sees to the rest. All others are closed.
  *
+ * How long a channel has waited for its other end, which may never come, is counted here, because a
+ * daemon that is killed forgets it: the next one is told how much of peer.return_ms is over.
+ *
  * A program may close a channel meanwhile. Its call waits until the session is open, when the end
  * has been handed back, and closes it there. If the call has lost its patience first, the end is
  * let go of as soon as the daemon says that it is there.
  */
+#include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/channel/channel.h"
 #include <stdio.h>
@@ -25,9 +29,29 @@ static void channel_leave(struct rdmad_channel *c, int reason, const char *text)
     rdmad_event_queue(c->session, &c->source);
 }
 
-void rdmad_channels_leave(struct rdmad_session *s) {
+void rdmad_channel_on_way(struct rdmad_session *s, const void *body) {
+    struct rdmad_ev_channel_way e;
+    memcpy(&e, body, sizeof(e));
+    struct rdmad_channel *c = rdmad_channel_find(s, e.channel);
+    if (!c)
+        return;
+    if (!e.away)
+        c->waits_since_ns = c->waited_ns = 0;
+    else if (!c->waits_since_ns)
+        c->waits_since_ns = rdmad_monotonic_ns();
+}
+
+/* A daemon that is gone does not let an end wait, so that time is nobody's. */
+static void channel_count_wait(struct rdmad_channel *c, uint64_t gone_ns) {
+    if (c->waits_since_ns && gone_ns > c->waits_since_ns)
+        c->waited_ns += gone_ns - c->waits_since_ns;
+    c->waits_since_ns = 0;
+}
+
+void rdmad_channels_leave(struct rdmad_session *s, uint64_t gone_ns) {
     for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
         for (struct rdmad_channel *c = s->channel[i]; c; c = c->next) {
+            channel_count_wait(c, gone_ns);
             if (c->closed || !c->resumable)
                 channel_leave(c, RDMAD_E_DAEMON_LOST,
                               "the rdmad that carried the channel is gone: connect again");
@@ -55,6 +79,14 @@ static struct rdmad_channel *channel_to_resume(struct rdmad_session *s, unsigned
     return c;
 }
 
+/* What a daemon that is older would refuse is left out. */
+static uint32_t channel_waited_ms(const struct rdmad_channel *c) {
+    uint64_t ms = rdmad_ns_to_ms(c->waited_ns);
+    if (c->session->version < RDMAD_ABI_WAITED)
+        return 0;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 /* Fills in the request. False: there is none. */
 static bool channel_read(struct rdmad_session *s, unsigned bucket,
                          struct rdmad_channel_resume_req *request) {
@@ -66,7 +98,8 @@ static bool channel_read(struct rdmad_session *s, unsigned bucket,
             .channel = c->handle,
             .accepted = c->accepted,
             .peer_uid = c->peer_uid,
-            .flags = c->peer_proven ? RDMAD_CHANNEL_PEER_PROVEN : 0};
+            .flags = c->peer_proven ? RDMAD_CHANNEL_PEER_PROVEN : 0,
+            .waited_ms = channel_waited_ms(c)};
         memcpy(request->key, c->key, sizeof(request->key));
         memcpy(request->peer_node, c->peer_node, sizeof(request->peer_node));
         memcpy(request->uri, c->uri, sizeof(request->uri));
@@ -86,6 +119,10 @@ static void channel_resumed(struct rdmad_session *s, const struct rdmad_call *ca
         return;
     }
     c->resumes = s->resumes;
+    if (s->version >= RDMAD_ABI_WAITED) /* until the daemon says that it does not */
+        c->waits_since_ns = rdmad_monotonic_ns();
+    else
+        c->waited_ns = 0; /* it would never say so */
     c->max_message = reply->max_message;
     /* Not known until the other end has come; and the program may be reading it. */
     if (reply->fabric[0] && strncmp(c->fabric, reply->fabric, sizeof(c->fabric) - 1) != 0)

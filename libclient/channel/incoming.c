@@ -86,8 +86,24 @@ void rdmad_service_on_gone(struct rdmad_session *s, const void *body) {
 }
 
 static bool incoming_waits(struct rdmad_session *s, void *arg) {
+    const struct rdmad_service *service = arg;
     (void)s;
-    return ((struct rdmad_service *)arg)->waiting != NULL;
+    return service->waiting || service->over;
+}
+
+/* With the lock: nobody waits at service, and why. The error is set by incoming_fail, without it.
+ */
+static int incoming_none(const struct rdmad_service *service) {
+    if (rdmad_is_lost(service->session))
+        return RDMAD_E_DAEMON_LOST;
+    return service->over ? service->not_resumed.reason : RDMAD_E_TIMEOUT;
+}
+
+static int incoming_fail(const struct rdmad_service *service, int rc) {
+    struct rdmad_session *s = service->session;
+    if (rc == RDMAD_E_DAEMON_LOST)
+        return rdmad_fail_lost(s);
+    return rc && rc != RDMAD_E_TIMEOUT ? rdmad_fail(s, rc, "%s", service->not_resumed.text) : rc;
 }
 
 int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out) {
@@ -103,9 +119,9 @@ int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_inc
     if (service->waiting)
         rdmad_sized_fill(&rdmad_sized_incoming, out, &service->waiting->who);
     else
-        rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
+        rc = incoming_none(service);
     pthread_mutex_unlock(&s->lock);
-    return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
+    return incoming_fail(service, rc);
 }
 
 /* Takes the first that comes before the deadline out of the line. */
@@ -117,10 +133,10 @@ static int incoming_claim_first(struct rdmad_service *service, uint64_t deadline
     pthread_mutex_lock(&s->lock);
     rdmad_control_wait(s, incoming_waits, service, deadline_ns);
     if (!rdmad_incoming_claim(service, NULL, out))
-        rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
+        rc = incoming_none(service);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
-    return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
+    return incoming_fail(service, rc);
 }
 
 static int incoming_claim_this(struct rdmad_service *service, const struct rdmad_incoming *who,

@@ -50,12 +50,23 @@ static int keepalive_ask(struct rdmad_session *s, uint64_t handle, uint64_t sile
     struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_KEEPALIVE,
                               .request = &request,
                               .request_size = sizeof(request),
-                              .quiet = resuming,
                               .one_try = resuming};
     return rdmad_control_call(s, &call);
 }
 
-/* A daemon that has no memory for it, or is an older one, has none: the channel goes on as any. */
+/* With the lock: the channel goes on as any. The next daemon is asked again. */
+static void keepalive_refused(struct rdmad_session *s, uint64_t handle, int rc) {
+    char what[80];
+    struct rdmad_channel *c = rdmad_channel_find(s, handle);
+    if (!c || c->closed || s->state != RDMAD_SESSION_RESUMING)
+        return;
+    snprintf(what, sizeof(what), "the keep-alive of channel %llu", (unsigned long long)handle);
+    c->unkept.channel = c;
+    c->unkept.user = &c->user;
+    rdmad_not_resumed_tell(s, &c->unkept, rc, what);
+}
+
+/* A daemon that has no memory for it, or is an older one, has none. */
 void rdmad_channel_keepalive_again(struct rdmad_session *s, uint64_t handle) {
     uint64_t silent_ns = 0;
     bool ends = false;
@@ -66,8 +77,12 @@ void rdmad_channel_keepalive_again(struct rdmad_session *s, uint64_t handle) {
         ends = c->keepalive_ends;
     }
     pthread_mutex_unlock(&s->lock);
-    if (silent_ns)
-        (void)keepalive_ask(s, handle, silent_ns, ends, true);
+    int rc = silent_ns ? keepalive_ask(s, handle, silent_ns, ends, true) : 0;
+    if (!rc)
+        return;
+    pthread_mutex_lock(&s->lock);
+    keepalive_refused(s, handle, rc);
+    pthread_mutex_unlock(&s->lock);
 }
 
 int rdmad_channel_keepalive(rdmad_channel *c, uint64_t ms, unsigned flags) {

@@ -9,6 +9,7 @@
 #include "libclient/channel/budget.h"
 #include "libclient/channel/incoming.h"
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +88,7 @@ static struct rdmad_service *service_to_resume(struct rdmad_session *s, size_t *
                                                struct rdmad_service_resume_req *request) {
     struct rdmad_service *v = s->services;
     struct rdmad_incoming who;
-    while (v && v->resumes == s->resumes)
+    while (v && (v->over || v->resumes == s->resumes))
         v = v->next;
     if (!v)
         return NULL;
@@ -151,25 +152,46 @@ static int service_without_budget(struct rdmad_session *s, struct rdmad_call *ca
     return rdmad_control_call(s, call);
 }
 
-int rdmad_services_resume(struct rdmad_session *s) {
+/* The whole service, or only its budget, is not at this daemon. False: that has gone, too. */
+static bool service_refused(struct rdmad_session *s, struct rdmad_service *service, bool all,
+                            int rc) {
+    char what[RDMAD_NAME_MAX + 32];
+    pthread_mutex_lock(&s->lock);
+    bool there = s->state == RDMAD_SESSION_RESUMING;
+    if (there && service_is_there(s, service)) {
+        snprintf(what, sizeof(what), "%s %s", all ? "service" : "the budget of service",
+                 service->name);
+        service->over = all;
+        service->not_resumed.service = service;
+        service->not_resumed.user = &service->user;
+        rdmad_not_resumed_tell(s, &service->not_resumed, rc, what);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return there;
+}
+
+void rdmad_services_resume(struct rdmad_session *s) {
     struct rdmad_service_resume_req request;
     struct rdmad_service_listen_rep reply;
     size_t kept;
-    int rc = 0;
-    for (;;) {
+    for (bool there = true; there;) {
         struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_SERVICE_RESUME, request, reply),
                                   .accept = service_resumed, .one_try = true};
         pthread_mutex_lock(&s->lock);
         struct rdmad_service *v = call.object.service = service_to_resume(s, &kept, &request);
         pthread_mutex_unlock(&s->lock);
         if (!v)
-            return rc;
-        int one = rdmad_control_call(s, &call);
-        if (one == RDMAD_E_TYPE)
-            one = service_without_budget(s, &call, &request);
-        if (!one && request.kept.more)
-            one = service_resume_budget(s, v, kept);
-        rc = rc ? rc : one;
+            return;
+        int rc = rdmad_control_call(s, &call), budget = 0;
+        bool has_budget = request.listen.budget_length;
+        if (rc == RDMAD_E_TYPE) {
+            budget = has_budget ? rc : 0;
+            rc = service_without_budget(s, &call, &request);
+        } else if (!rc && request.kept.more) {
+            budget = service_resume_budget(s, v, kept);
+        }
+        if (rc || budget)
+            there = service_refused(s, v, rc, rc ? rc : budget);
     }
 }
 
@@ -183,6 +205,7 @@ static void service_dispose(struct rdmad_service *service) {
     struct rdmad_incoming who;
     while (rdmad_incoming_claim(service, NULL, &who))
         ;
+    rdmad_event_unqueue(service->session, &service->not_resumed.source);
     rdmad_budget_forget(service);
     rdmad_object_retire(&service->object, sizeof(*service));
 }
@@ -203,6 +226,13 @@ static void close_fill(struct rdmad_session *s, const struct rdmad_call *call, v
     req->service = call->object.service->number;
 }
 
+static bool service_is_over(const struct rdmad_service *service) {
+    pthread_mutex_lock(&service->session->lock);
+    bool over = service->over;
+    pthread_mutex_unlock(&service->session->lock);
+    return over;
+}
+
 void rdmad_service_close(rdmad_service *service) {
     struct rdmad_service **at;
     if (!service)
@@ -217,7 +247,8 @@ void rdmad_service_close(rdmad_service *service) {
                               .fill = close_fill,
                               .quiet = true,
                               .object.service = service};
-    int rc = rdmad_control_call(s, &call); /* answered when the requested leases have ended */
+    /* Answered when the requested leases have ended. */
+    int rc = service_is_over(service) ? 0 : rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
     if (!rc)
         rdmad_lent_back(&service->lent);

@@ -9,6 +9,7 @@
 #ifndef RDMAD_LIBCLIENT_SERVICE_H
 #define RDMAD_LIBCLIENT_SERVICE_H
 
+#include "libclient/channel/not_resumed.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include "libclient/memory/lent.h"
@@ -47,6 +48,8 @@ struct rdmad_service {
     char uri[RDMAD_URI_MAX + 1];
     struct rdmad_service_listen_req terms; /* for the next daemon */
     uint32_t resumes;                      /* of the session, when a daemon was asked for it */
+    struct rdmad_not_resumed not_resumed;  /* all of it, or its budget */
+    bool over;                             /* all: no daemon knows it */
     void *user;
 };
 
@@ -65,9 +68,9 @@ static inline void rdmad_service_out_of_memory(struct rdmad_session *s) {
 }
 
 /* Has the daemon that takes the session over listen for all services. Connections that waited are
- * gone, and so is what was requested of a budget; of that is in use what was handed over. Returns
- * the first refusal. */
-int rdmad_services_resume(struct rdmad_session *s);
+ * gone, and so is what was requested of a budget; of that is in use what was handed over. What that
+ * daemon refuses is told by an event. */
+void rdmad_services_resume(struct rdmad_session *s);
 /* Frees all services; tells nobody. */
 void rdmad_services_dispose(struct rdmad_session *s);
 

@@ -39,6 +39,7 @@ static const struct {
     {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_on_gone},
     {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_on_closed},
     {RDMAD_EV_CHANNEL_SILENT, sizeof(struct rdmad_ev_channel_silent), rdmad_channel_on_silent},
+    {RDMAD_EV_CHANNEL_WAY, sizeof(struct rdmad_ev_channel_way), rdmad_channel_on_way},
     {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_watch_on_event},
     {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_on_handed_over},
     {RDMAD_EV_LEASE_PART, sizeof(struct rdmad_part), rdmad_part_on_event},

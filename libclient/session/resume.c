@@ -66,6 +66,8 @@ struct rdmad_resume {
     bool due;       /* its socket has ended */
     unsigned place; /* in the array of poll */
     uint64_t away_since_ns, next_ns, pause_ns;
+    uint64_t
+        gone_ns; /* since then the last daemon that it was shown to is gone; 0: not known yet */
     uint64_t handed_back_ns;
     bool counted;   /* what notifications were lost with the daemon at which it was open last */
     bool granted;   /* since then another one has had its leases */
@@ -172,7 +174,8 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         resume_count_losses(r);
         __atomic_add_fetch(&s->resumes, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&s->state, RDMAD_SESSION_RESUMING, __ATOMIC_RELEASE);
-        rdmad_channels_leave(s);
+        rdmad_channels_leave(s, r->gone_ns);
+        r->gone_ns = 0;
         rdmad_attaches_leave(s);
         rdmad_watches_leave(s);
     }
@@ -279,6 +282,8 @@ static void resume_step_away(struct rdmad_resume *r) {
         r->pause_ns = 0;
         r->next_ns = now;
     }
+    if (!r->gone_ns)
+        r->gone_ns = now;
     if (resume_patience_is_over(r, now))
         resume_give_up(r);
     else if (now >= r->next_ns)

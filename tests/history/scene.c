@@ -6,6 +6,7 @@
 
 #include "tests/support/harness.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,6 +46,14 @@ void program_pause(struct program *p, unsigned below_us) {
     usleep((useconds_t)program_draw(p, below_us));
 }
 
+/* The event says for how long it was away. */
+static void note_resumed(struct program *p, const struct rdmad_event *e) {
+    const char *after = strstr(e->text, "after ");
+    p->board->away_ms[p->client] = after ? (uint32_t)strtoul(after + 6, NULL, 10) : UINT32_MAX;
+    __atomic_fetch_add(&p->board->resumed[p->client], 1, __ATOMIC_SEQ_CST);
+    record_end(record_begin(&p->book, RECORD_RESUMED, p->daemon, 0, 0), RECORD_DONE, 0, 0, 0);
+}
+
 bool program_events(struct program *p, int ms, const rdmad_lease *lease) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
     const uint64_t until = now_ms() + (uint64_t)ms;
@@ -57,8 +66,7 @@ bool program_events(struct program *p, int ms, const rdmad_lease *lease) {
         CHECK(e.type != RDMAD_EVENT_SESSION_LOST, "client %u at daemon %u: the session is lost: %s",
               p->client, p->daemon, e.text);
         if (e.type == RDMAD_EVENT_SESSION_RESUMED)
-            record_end(record_begin(&p->book, RECORD_RESUMED, p->daemon, 0, 0), RECORD_DONE, 0, 0,
-                       0);
+            note_resumed(p, &e);
         if (lease && e.type == RDMAD_EVENT_LEASE_ENDED && e.lease == lease)
             return true;
     }
@@ -92,10 +100,17 @@ rdmad_lease *program_attach(struct program *p, const char *uri) {
 /* A handle that lives on by itself is used on. */
 rdmad_lease *program_mend(struct program *p, rdmad_lease *lease) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
+    char said[512];
+    snprintf(said, sizeof(said), "%s", rdmad_last_error(p->session));
     (void)program_events(p, 1, NULL);
     rdmad_lease_get_info(lease, &info);
     if (!info.ended)
         return lease;
+    if (!__atomic_fetch_add(&p->board->handles_ended, 1, __ATOMIC_SEQ_CST)) {
+        printf("  client %u: a handle ended with %s; its last op: %s\n", p->client,
+               rdmad_errname(info.ended), said);
+        fflush(stdout);
+    }
     rdmad_lease_free(lease);
     return program_attach(p, p->board->uri);
 }

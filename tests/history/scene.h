@@ -78,7 +78,12 @@ struct board {
     bool granted;              /* atomic: uri is there */
     char uri[RDMAD_URI_MAX + 1];
     char service[2][RDMAD_URI_MAX + 1];
-    bool listening[2];                 /* atomic: service is there */
+    bool listening[2];              /* atomic: service is there */
+    uint32_t resumed[MOST_CLIENTS]; /* atomic: how often each client's session went on, and */
+    uint32_t away_ms[MOST_CLIENTS]; /* for how long it was away, the last time */
+    uint32_t handles_ended;         /* atomic: of those that users wanted to use on */
+    uint32_t channels_went_on;      /* atomic: a send was done after one that failed */
+    uint32_t channels_lost, channels_unaccepted; /* atomic: by a daemon, after sends, or before */
     uint32_t writing, lease;           /* atomic: the number of the lease that is to be used */
     char lease_uri[RDMAD_URI_MAX + 1]; /* valid if writing is lease before and after it is read */
 };

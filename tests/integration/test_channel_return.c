@@ -159,7 +159,8 @@ static void ends_up(struct ends *e, const char *settings) {
 }
 
 static void ends_down(struct ends *e) {
-    rdmad_close(e->from);
+    if (e->from)
+        rdmad_close(e->from);
     if (e->to)
         rdmad_close(e->to);
     hosts_down(&e->hosts);
@@ -216,6 +217,48 @@ static void it_is_closed_in_time_if_the_other_program_is_gone(void) {
     ends_down(&e);
 }
 
+/* Takes events until one is of that type (true), or the channel has closed. */
+static bool await_event(struct ends *e, uint32_t type, int ms, bool *closed) {
+    struct rdmad_event event = RDMAD_EVENT_INIT;
+    const uint64_t until = now_ms() + (uint64_t)ms;
+    for (uint64_t now = now_ms(); now < until; now = now_ms()) {
+        if (rdmad_next_event(e->to, (int)(until - now), &event) != 0)
+            break;
+        if (event.type == RDMAD_EVENT_CHANNEL_CLOSED) {
+            CHECK(event.reason == RDMAD_E_PEER_LOST && strstr(event.text, "peer.return_ms"),
+                  "%s: %s", rdmad_errname(event.reason), event.text);
+            *closed = true;
+        }
+        if (event.type == type)
+            return true;
+    }
+    return false;
+}
+
+/* Each daemon at which it waits is killed before that time is over. */
+static void it_is_closed_in_time_however_often_its_own_daemon_dies(void) {
+    enum { LIFE_MS = 500, LIVES = 20 };
+    struct ends e;
+    bool closed = false;
+    unsigned lives = 0;
+    ends_up(&e, "{\"peer\": {\"return_ms\": 1500}}");
+    tdaemon_kill(e.hosts.a);
+    rdmad_close(e.from); /* nobody can be told */
+    tdaemon_restart(e.hosts.a);
+    while (!closed && lives++ < LIVES) {
+        kill_daemon(e.hosts.b);
+        CHECK(await_event(&e, RDMAD_EVENT_SESSION_RESUMED, (int)TEST_PATIENCE_MS, &closed),
+              "the session is not resumed");
+        if (!closed)
+            await_event(&e, RDMAD_EVENT_CHANNEL_CLOSED, LIFE_MS, &closed);
+    }
+    printf("  closed after %u lives of %d ms\n", lives, LIFE_MS);
+    CHECK(closed, "it still waits for an end that is gone, after %d lives of %d ms", LIVES,
+          LIFE_MS);
+    e.from = NULL;
+    ends_down(&e);
+}
+
 static void *close_end(void *arg) {
     const struct ends *e = arg;
     CHECK(rdmad_channel_close(e->sends) == 0, "%s", rdmad_last_error(e->from));
@@ -255,4 +298,5 @@ TEST_MAIN(CASE(a_channel_goes_on_when_either_ends_daemon_dies), CASE(whichever_e
           CASE(a_restart_in_order_within_a_daemon_is_a_pause_and_no_more),
           CASE(it_is_closed_in_time_if_the_other_daemon_stays_away),
           CASE(it_is_closed_in_time_if_the_other_program_is_gone),
+          CASE(it_is_closed_in_time_however_often_its_own_daemon_dies),
           CASE(a_close_while_the_other_end_is_away_delivers_first))

@@ -67,9 +67,6 @@ static void what_makes_no_sense_is_refused_and_leaves_nothing(void) {
     req.channel = UINT64_MAX;
     refused(sock, &req, RDMAD_E_HANDLE, "the last number");
     req = good;
-    req.reserved = 1;
-    refused(sock, &req, RDMAD_E_RESERVED, "reserved");
-    req = good;
     req.accepted = 2;
     refused(sock, &req, RDMAD_E_RESERVED, "accepted 2");
     req = good;

@@ -72,6 +72,10 @@ static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const 
         if (away.slow_type == RDMAD_MSG_ATTACH_RESUME)
             dawdle(f);
         return false;
+    case RDMAD_MSG_SERVICE_RESUME:
+        return refuse(f, h, away.refuse_service);
+    case RDMAD_MSG_CHANNEL_KEEPALIVE:
+        return refuse(f, h, away.refuse_keepalive);
     case RDMAD_MSG_SESSION_RESUME:
         return refuse(f, h, away.refuse_session);
     default:

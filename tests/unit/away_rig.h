@@ -12,7 +12,7 @@
 
 /* What the fake daemon does not do, or has seen. */
 struct away {
-    int refuse_proof, refuse_resume, refuse_session;
+    int refuse_proof, refuse_resume, refuse_session, refuse_service, refuse_keepalive;
     bool weak, go_for_proof;
     uint16_t slow_type; /* answered when it may be; until then other things are said */
     bool released;      /* atomic; it may be */

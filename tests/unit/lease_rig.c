@@ -192,6 +192,10 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
         e->handle = m->channel;
         e->kind = m->silent;
         e->ttl_ns = m->silent_ns;
+    } else if (type == RDMAD_EV_CHANNEL_WAY) {
+        const struct rdmad_ev_channel_way *m = body;
+        e->handle = m->channel;
+        e->kind = m->away;
     } else if (type == RDMAD_EV_LEASE_RENEWED) {
         const struct rdmad_ev_lease_renewed *m = body;
         e->lease = m->lease;

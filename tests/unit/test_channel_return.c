@@ -235,27 +235,30 @@ Test(channel_return, of_two_with_one_key_the_second_ends) {
 
 /* ---- its program lets go of it ---- */
 
-static void close_it(struct channel *ch, bool linger) {
-    channel_close(ch, linger, rig_done, &closed);
+/* parted: it is kept for its other end, for as long as that may wait. */
+static void close_it(struct channel *ch, bool parted) {
+    channel_close(ch, false, rig_done, &closed);
     fake_answer_all();
     cr_expect_eq(closed.calls, 1, "nobody is told that it is closed");
-    cr_expect_eq(rig.st.channels.used, 0);
+    cr_expect_eq(rig.st.channels.used, parted);
+    rig_advance((RETURN_MS + 1) * MS);
+    cr_expect_eq(rig.st.channels.used, 0, "it is kept for ever");
 }
 
 Test(channel_return, it_can_be_closed_while_it_rests) {
     struct channel *ch = open_end(a, &da, 1);
     lose(ch);
-    close_it(ch, false);
+    close_it(ch, true);
 }
 
 Test(channel_return, it_can_be_closed_while_it_is_away) {
-    close_it(away_end(a, &da, 1), false);
+    close_it(away_end(a, &da, 1), true);
 }
 
 Test(channel_return, it_can_be_closed_while_it_comes) {
     struct channel *ch = away_end(a, &da, 1);
     come(ch);
-    close_it(ch, false);
+    close_it(ch, true);
 }
 
 /* What it has sent before is delivered by the next way; the data plane says when that is done. */
@@ -328,6 +331,132 @@ Test(channel_return, an_end_from_an_earlier_life_is_there_at_once_with_its_numbe
     rig_advance((RETURN_MS + 1) * MS);
     fake_answer_all();
     expect_told(ch, RDMAD_E_PEER_LOST, "peer.return_ms");
+}
+
+/* ---- over several lives ---- */
+
+static void expect_way_told(const struct channel *ch, unsigned events, bool away) {
+    const struct rig_event *e = rig_last_event(ch->session);
+    cr_assert_eq(rig_events(ch->session, RDMAD_EV_CHANNEL_WAY), events, "%u are told",
+                 rig_events(ch->session, RDMAD_EV_CHANNEL_WAY));
+    cr_expect(e && e->type == RDMAD_EV_CHANNEL_WAY && e->handle == ch->handle && e->kind == away);
+}
+
+Test(channel_return, what_it_has_waited_in_earlier_lives_counts) {
+    a->version = RDMAD_ABI_WAITED;
+    struct channel *ch = resumed_end(a, &da, true, 2000, HANDLE);
+    ch->away_before_ms = RETURN_MS - 100;
+    fake_answer_all();
+    expect_way_told(ch, 1, true);
+    rig_advance(99 * MS);
+    cr_expect_eq(ch->stage, CHANNEL_OPEN, "%s", ch->text);
+    rig_advance(2 * MS);
+    fake_answer_all();
+    expect_told(ch, RDMAD_E_PEER_LOST, "peer.return_ms");
+}
+
+Test(channel_return, one_that_has_waited_for_all_of_it_ends_with_a_word) {
+    struct channel *ch = resumed_end(a, &da, true, 2000, HANDLE);
+    ch->away_before_ms = UINT32_MAX;
+    fake_answer_all();
+    rig_advance(MS);
+    fake_answer_all();
+    expect_told(ch, RDMAD_E_PEER_LOST, "peer.return_ms");
+}
+
+Test(channel_return, its_client_hears_when_it_begins_to_wait_and_when_it_need_not) {
+    struct channel *ch = open_end(a, &da, 1);
+    a->version = RDMAD_ABI_WAITED;
+    lose(ch);
+    expect_way_told(ch, 1, true);
+    fake_answer_all();
+    come(ch);
+    lose(ch); /* before it was ready: it has waited all the time */
+    fake_answer_all();
+    come(ch);
+    fake_answer_all();
+    expect_way_told(ch, 1, true);
+    ch->away_before_ms = RETURN_MS;
+    channel_ready(ch);
+    expect_way_told(ch, 2, false);
+    lose(ch);
+    expect_way_told(ch, 3, true);
+    rig_advance((RETURN_MS - 1) * MS);
+    cr_expect_eq(ch->stage, CHANNEL_OPEN, "what was before it came back counts: %s", ch->text);
+}
+
+Test(channel_return, a_client_that_is_older_hears_nothing_of_it) {
+    struct channel *ch = open_end(a, &da, 1);
+    a->version = RDMAD_ABI_WAITED - 1;
+    lose(ch);
+    fake_answer_all();
+    cr_expect_eq(rig_events(a, RDMAD_EV_CHANNEL_WAY), 0);
+}
+
+/* ---- one of the two is closed before they have met ---- */
+
+/* a's end, of an earlier life, that its program has closed before b's is there. */
+static struct channel *parted_end(bool accepted) {
+    struct channel *ch = resumed_end(a, &da, accepted, 2000, HANDLE);
+    fake_answer_all();
+    channel_close(ch, false, rig_done, &closed);
+    fake_answer_all();
+    cr_assert_eq(closed.calls, 1, "its program waits for the other");
+    cr_expect_null(channel_away_find(&rig.st, key_of(9), accepted), "it could come back");
+    cr_expect_null(channel_by_handle(a, HANDLE), "its program can use it on");
+    cr_expect_eq(channel_parted_find(&rig.st, key_of(9), accepted), ch);
+    cr_expect_null(channel_parted_find(&rig.st, key_of(9), !accepted));
+    cr_expect_null(channel_parted_find(&rig.st, key_of(8), accepted));
+    return ch;
+}
+
+static void other_hears(bool accepted) {
+    parted_end(accepted);
+    struct channel *cb = resumed_end(b, &db, !accepted, 1000, HANDLE);
+    fake_answer_all();
+    expect_told(cb, RDMAD_E_CANCELED, "abruptly");
+}
+
+Test(channel_return, an_end_that_comes_hears_that_the_one_that_connected_was_closed) {
+    other_hears(false);
+}
+
+Test(channel_return, an_end_that_comes_hears_that_the_one_that_accepted_was_closed) {
+    other_hears(true);
+}
+
+Test(channel_return, an_end_that_waits_hears_at_once_that_the_other_is_closed) {
+    struct channel *cb = resumed_end(b, &db, true, 1000, HANDLE);
+    struct channel *ca = resumed_end(a, &da, false, 2000, HANDLE);
+    ca->seek = NULL; /* it has not looked yet */
+    fake_answer_all();
+    channel_close(ca, false, rig_done, &closed);
+    fake_answer_all();
+    expect_told(cb, RDMAD_E_CANCELED, "abruptly");
+    cr_expect_eq(rig.st.channels.used, 1, "it is kept for nobody");
+}
+
+Test(channel_return, who_is_not_the_other_end_hears_nothing) {
+    parted_end(false);
+    struct channel *cb = resumed_end(b, &db, true, 1001, HANDLE);
+    fake_answer_all();
+    cr_expect_eq(cb->stage, CHANNEL_OPEN);
+    cr_expect_eq(cb->way, CHANNEL_AWAY);
+}
+
+Test(channel_return, a_session_that_closes_takes_its_parted_ends_along) {
+    parted_end(false);
+    rig_close(a);
+    fake_answer_all();
+    cr_expect(rig_closed(a));
+    cr_expect_eq(rig.st.channels.used, 0);
+}
+
+Test(channel_return, a_parted_end_is_charged_until_it_is_forgotten) {
+    parted_end(false);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_CHANNELS], 1);
+    rig_advance((RETURN_MS + 1) * MS);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_CHANNELS], 0);
 }
 
 static void expect_met(struct channel *ca, struct channel *cb) {

@@ -38,6 +38,43 @@ Test(channel_resume, an_end_is_handed_back_as_it_was) {
     cr_assert_eq(away.nasked, 2, "each daemon is asked once");
 }
 
+/* ---- how long it has waited ----------------------------------------------------------------- */
+
+static void say_way(bool waits) {
+    struct rdmad_ev_channel_way e = {.channel = 41, .away = waits};
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
+    fake_event(&fake, RDMAD_EV_CHANNEL_WAY, &e, sizeof(e));
+    usleep(1000);
+    rdmad_channel_get_info(channel, &info); /* takes it in */
+}
+
+static uint32_t waited_ms(void) {
+    away_go();
+    usleep(30000); /* without a daemon nothing is waited for */
+    away_come_back();
+    return away.asked[(away.nasked - 1) % 4].waited_ms;
+}
+
+Test(channel_resume, what_it_has_waited_at_one_daemon_the_next_is_told) {
+    cr_expect_eq(waited_ms(), 0, "it was there");
+    usleep(40000);
+    uint32_t first = waited_ms();
+    cr_expect(first >= 40, "%u ms", first);
+    usleep(40000);
+    uint32_t second = waited_ms();
+    cr_expect(second >= first + 40, "%u ms after %u ms", second, first);
+    say_way(false);
+    cr_expect_eq(waited_ms(), 0, "it was there meanwhile");
+}
+
+Test(channel_resume, one_whose_other_end_goes_waits_from_then_on) {
+    say_way(true);
+    usleep(40000);
+    say_way(true);
+    uint32_t ms = waited_ms();
+    cr_expect(ms >= 40, "%u ms", ms);
+}
+
 Test(channel_resume, who_the_other_end_had_proven_to_be_it_has_to_prove_again) {
     rdmad_channel_abort(channel);
     away.peer_flags = RDMAD_CHANNEL_PEER_PROVEN;
@@ -251,4 +288,65 @@ Test(channel_resume, a_close_without_patience_is_told_when_the_end_is_back) {
 
 Test(channel_resume, a_close_without_patience_is_told_when_the_end_comes_back) {
     impatient(RDMAD_MSG_CHANNEL_RESUME);
+}
+
+/* ---- what else does not come back ------------------------------------------------------------ */
+
+static void expect_not_resumed(int reason, const char *words, void *user) {
+    struct rdmad_event e = away_next_event();
+    cr_assert_eq(e.type, RDMAD_EVENT_NOT_RESUMED, "%u: %s", e.type, e.text);
+    cr_expect_eq(e.reason, reason);
+    cr_expect_eq(e.user, user);
+    cr_expect(strstr(e.text, words), "%s", e.text);
+    away_await_resumed();
+}
+
+static rdmad_service *listen_here(size_t budget) {
+    struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
+    rdmad_service *service;
+    terms.budget = budget ? memory : NULL;
+    terms.budget_bytes = budget;
+    cr_assert_eq(rdmad_listen(s, "a.service", &terms, &service), 0, "%s", rdmad_last_error(s));
+    rdmad_service_set_user(service, &away);
+    return service;
+}
+
+Test(channel_resume, a_service_that_the_next_daemon_refuses_says_so_and_takes_nobody_any_more) {
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
+    rdmad_service *service = listen_here(4096);
+    rdmad_channel *c;
+    away_go();
+    away.refuse_service = RDMAD_E_EXISTS;
+    fake_come_back(&fake);
+    expect_not_resumed(RDMAD_E_EXISTS, "service a.service has not come back with the rdmad", &away);
+    cr_expect_eq(rdmad_accept(service, NULL, -1, &c), RDMAD_E_EXISTS);
+    cr_expect(strstr(rdmad_last_error(s), "as the test has it"), "%s", rdmad_last_error(s));
+    cr_expect_eq(rdmad_next_incoming(service, -1, &who), RDMAD_E_EXISTS);
+    rig_expect_nothing(); /* the ring is made anew */
+    away_go();
+    away_come_back();
+    cr_expect_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT, "it is told once: %s", e.text);
+    rdmad_service_close(service);
+    cr_expect_eq(rdmad_pool_destroy(pool), 0, "its budget stays lent: %s", rdmad_last_error(s));
+}
+
+Test(channel_resume, a_budget_that_an_older_daemon_does_not_know_is_missed_in_words) {
+    rdmad_service *service = listen_here(4096);
+    rdmad_channel *c;
+    away_go();
+    away.refuse_service = RDMAD_E_TYPE;
+    fake_come_back(&fake);
+    expect_not_resumed(RDMAD_E_TYPE, "the budget of service a.service has not come back", &away);
+    cr_expect_eq(rdmad_accept(service, NULL, 0, &c), RDMAD_E_TIMEOUT, "it listens");
+    rdmad_service_close(service);
+}
+
+Test(channel_resume, a_keep_alive_that_the_next_daemon_refuses_is_missed_in_words) {
+    rdmad_channel_set_user(channel, &away);
+    cr_assert_eq(rdmad_channel_keepalive(channel, 700, 0), 0);
+    away_go();
+    away.refuse_keepalive = RDMAD_E_NOMEM;
+    fake_come_back(&fake);
+    expect_not_resumed(RDMAD_E_NOMEM, "the keep-alive of channel 41 has not come back", &away);
 }

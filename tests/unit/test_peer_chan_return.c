@@ -108,6 +108,21 @@ Test(peer_chan_return, nobody_else_gets_the_end) {
     cr_expect_eq(channel_away_find(&rig.st, ch->key, true), ch);
 }
 
+Test(peer_chan_return, who_asks_for_an_end_that_was_closed_meanwhile_hears_that_and_nobody_else) {
+    struct rig_done let_go = {0};
+    struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + 1);
+    accepted();
+    lose_both();
+    channel_close(ch, false, rig_done, &let_go);
+    fake_answer_all();
+    cr_assert_eq(let_go.calls, 1);
+    in = raw_greet();
+    m.chan_req.uid++;
+    expect_refused(&m, RDMAD_E_NO_LEASE);
+    m.chan_req.uid--;
+    expect_refused(&m, RDMAD_E_CANCELED);
+}
+
 Test(peer_chan_return, keys_that_are_made_up_leave_nothing) {
     accepted();
     lose_both();

@@ -137,18 +137,26 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
         chan_free(c);
 }
 
+static bool was_with(const struct peer *p, const struct peer_chan_req *m,
+                     const struct channel *ch) {
+    return ch->peer_uid == m->uid && strcmp(ch->peer_node, p->name) == 0 &&
+           (!ch->peer_proven || p->secured);
+}
+
 /* Our end of the channel with that key, which waits for its other end: that has to be whom it was.
  */
 static int find_away(struct peer *p, const struct peer_chan_req *m, struct channel **out,
                      struct error *err) {
     struct channel *ch = channel_away_find(p->peers->state, m->token, true);
+    const struct channel *parted = channel_parted_find(p->peers->state, m->token, true);
+    if (parted && was_with(p, m, parted))
+        return error_set(err, channel_reason_there(parted), "%s", parted->text);
     if (!ch)
         return error_set(err, RDMAD_E_NO_LEASE,
                          "%s has no such channel: its program has not brought it back yet, or has "
                          "closed it",
                          p->peers->state->node_name);
-    if (ch->peer_uid != m->uid || strcmp(ch->peer_node, p->name) != 0 ||
-        (ch->peer_proven && !p->secured))
+    if (!was_with(p, m, ch))
         return error_set(err, RDMAD_E_PERM, "the channel was with somebody else");
     *out = ch;
     return 0;
