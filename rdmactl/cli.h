@@ -119,6 +119,8 @@ const char *cli_safe_text(char *buf, size_t size, const char *text);
 
 /* 0 where there is none. */
 double cli_number(const json_t *row, const char *key);
+/* Of a text member for a table; "-" if it is empty or missing. */
+const char *cli_text(const json_t *row, const char *key);
 
 /* Of a clock that does not go back. */
 double cli_now_s(void);

@@ -34,17 +34,15 @@ static const json_t *row_of(const json_t *list, json_int_t id) {
     return NULL;
 }
 
+static const char *const key_names[] = {
+    [SORT_BYTES] = "bytes", [SORT_OPS] = "ops", [SORT_P99] = "p99", [SORT_MEMORY] = "memory"};
 static enum sort_key sort_key;
-
-static double latency(const json_t *row, const char *share) {
-    return cli_number(json_object_get(row, "lat_us"), share);
-}
 
 static int busiest_first(const void *a, const void *b) {
     const struct rate *x = a, *y = b;
     double kx = x->ops, ky = y->ops;
     if (sort_key == SORT_P99)
-        kx = latency(x->row, "p99"), ky = latency(y->row, "p99");
+        kx = top_latency(x->row, "p99"), ky = top_latency(y->row, "p99");
     if (sort_key == SORT_MEMORY)
         kx = cli_number(x->row, "bytes"), ky = cli_number(y->row, "bytes");
     if (sort_key != SORT_BYTES && kx != ky)
@@ -98,14 +96,6 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
 }
 
 #define COLUMNS 14
-
-/* Since the session began. */
-static void print_latency(struct table *t, const json_t *row) {
-    char buf[CELL_MAX];
-    bool some = latency(row, "count") > 0;
-    table_cell(t, true, some ? cli_human_us(buf, latency(row, "p50")) : "-");
-    table_cell(t, true, some ? cli_human_us(buf, latency(row, "p99")) : "-");
-}
 
 /* A user's sessions together. */
 struct user_sum {
@@ -178,10 +168,9 @@ static struct table *sessions_table(const struct rate *rate, size_t count) {
         table_cell(t, i != 1 && i != COLUMNS - 1, head[i]);
     for (size_t i = 0; i < count; i++) {
         const json_t *row = rate[i].row;
-        const char *name = json_string_value(json_object_get(row, "name"));
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "id"));
         table_cell(t, true, buf);
-        table_cell(t, false, name && *name ? name : "-");
+        table_cell(t, false, cli_text(row, "name"));
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "uid"));
         table_cell(t, true, buf);
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "pid"));
@@ -191,15 +180,14 @@ static struct table *sessions_table(const struct rate *rate, size_t count) {
         table_cell(t, true, buf);
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_read));
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_written));
-        print_latency(t, row);
+        top_latency_cells(t, row);
         snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].share);
         table_cell(t, true, buf);
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "weight"));
         table_cell(t, true, buf);
         snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].throttled);
         table_cell(t, true, buf);
-        const char *state = json_string_value(json_object_get(row, "state"));
-        table_cell(t, false, state ? state : "-");
+        table_cell(t, false, cli_text(row, "state"));
     }
     return t;
 }
@@ -261,7 +249,6 @@ static bool look_again(struct top *top) {
 /* The row of keys, where there are some, and no more than the terminal has room for. */
 static void draw(const struct top *top, struct table *t) {
     static const char *const views[] = {"sessions", "users", "links"};
-    static const char *const keys[] = {"bytes", "ops", "p99", "memory"};
     unsigned rows = 0, columns = 0;
     if (!top->batch)
         screen_clear();
@@ -271,7 +258,7 @@ static void draw(const struct top *top, struct table *t) {
         snprintf(
             line, sizeof(line),
             "%s by %s   s sessions  u users  l links   b bytes  o ops  p p99  m memory   q quit",
-            views[top->view], keys[sort_key]);
+            views[top->view], key_names[sort_key]);
         printf("%.*s\n", (int)columns, line);
         rows -= 2; /* that row, and the one in which the cursor ends */
         rows += !rows;
@@ -318,28 +305,17 @@ static enum next set_key(const struct top *top, enum sort_key key) {
     return NEXT_WAIT;
 }
 
+/* Views and sort keys by their first letters. */
 static enum next key_pressed(struct top *top, int key) {
-    switch (key) {
-    case 's':
-        return set_view(top, VIEW_SESSIONS);
-    case 'u':
-        return set_view(top, VIEW_USERS);
-    case 'l':
-        return set_view(top, VIEW_LINKS);
-    case 'b':
-        return set_key(top, SORT_BYTES);
-    case 'o':
-        return set_key(top, SORT_OPS);
-    case 'p':
-        return set_key(top, SORT_P99);
-    case 'm':
-        return set_key(top, SORT_MEMORY);
-    case 'q':
-    case -1:
+    static const char views[] = "sul", keys[] = "bopm";
+    const char *at;
+    if (key == 'q' || key < 0)
         return NEXT_END;
-    default:
-        return NEXT_WAIT;
-    }
+    if (key && (at = strchr(views, key)))
+        return set_view(top, (enum view)(at - views));
+    if (key && (at = strchr(keys, key)))
+        return set_key(top, (enum sort_key)(at - keys));
+    return NEXT_WAIT;
 }
 
 /* Until the next look is due, or all is over. */
@@ -384,10 +360,8 @@ static int top_watch(struct top *top) {
 }
 
 static bool take_sort_key(const char *name) {
-    static const char *const keys[] = {
-        [SORT_BYTES] = "bytes", [SORT_OPS] = "ops", [SORT_P99] = "p99", [SORT_MEMORY] = "memory"};
-    for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        if (strcmp(keys[i], name) != 0)
+    for (unsigned i = 0; i < sizeof(key_names) / sizeof(key_names[0]); i++) {
+        if (strcmp(key_names[i], name) != 0)
             continue;
         sort_key = (enum sort_key)i;
         return true;

@@ -102,6 +102,11 @@ double cli_number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }
 
+const char *cli_text(const json_t *row, const char *key) {
+    const json_t *text = json_object_get(row, key);
+    return json_string_length(text) ? json_string_value(text) : "-";
+}
+
 double cli_now_s(void) {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);

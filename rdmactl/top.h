@@ -10,6 +10,18 @@
 /* What is first: the most of it. */
 enum sort_key { SORT_BYTES, SORT_OPS, SORT_P99, SORT_MEMORY };
 
+static inline double top_latency(const json_t *row, const char *share) {
+    return cli_number(json_object_get(row, "lat_us"), share);
+}
+
+/* Its p50 and p99, since it began. */
+static inline void top_latency_cells(struct table *t, const json_t *row) {
+    char buf[CELL_MAX];
+    bool some = top_latency(row, "count") > 0;
+    table_cell(t, true, some ? cli_human_us(buf, top_latency(row, "p50")) : "-");
+    table_cell(t, true, some ? cli_human_us(buf, top_latency(row, "p99")) : "-");
+}
+
 /* Links, of two answers to link.show span_s apart. Memory is none of theirs: then by bytes. */
 struct table *top_links(const json_t *before, const json_t *after, double span_s,
                         enum sort_key key);

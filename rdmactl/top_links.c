@@ -12,18 +12,13 @@ struct link_rate {
     double ops, bytes_read, bytes_written, retransmits, p99, first;
 };
 
-static const char *text_of(const json_t *row, const char *key) {
-    const char *text = json_string_value(json_object_get(row, key));
-    return text && *text ? text : "-";
-}
-
 /* A link is one of a peer, of a worker, of a fabric, perhaps of one session. */
 static bool is_same(const json_t *a, const json_t *b) {
     static const char *const numbers[] = {"peer", "worker", "session"};
     for (unsigned i = 0; i < 3; i++)
         if (cli_number(a, numbers[i]) != cli_number(b, numbers[i]))
             return false;
-    return strcmp(text_of(a, "fabric"), text_of(b, "fabric")) == 0;
+    return strcmp(cli_text(a, "fabric"), cli_text(b, "fabric")) == 0;
 }
 
 static const json_t *former_of(const json_t *before, const json_t *row) {
@@ -54,26 +49,23 @@ static struct link_rate rate_link(const json_t *old, const json_t *row, double s
                           .bytes_read = rate_of(old, row, "bytes_read", span_s),
                           .bytes_written = rate_of(old, row, "bytes_written", span_s),
                           .retransmits = rate_of(old, row, "retransmits", 1),
-                          .p99 = cli_number(json_object_get(row, "lat_us"), "p99")};
+                          .p99 = top_latency(row, "p99")};
     r.first = key == SORT_OPS ? r.ops : key == SORT_P99 ? r.p99 : r.bytes_read + r.bytes_written;
     return r;
 }
 
 static void link_cells(struct table *t, const struct link_rate *r) {
     char buf[CELL_MAX];
-    const json_t *spans = json_object_get(r->row, "lat_us");
-    bool some = cli_number(spans, "count") > 0;
     snprintf(buf, sizeof(buf), "%.0f", cli_number(r->row, "peer"));
     table_cell(t, true, buf);
-    table_cell(t, false, text_of(r->row, "node"));
-    table_cell(t, false, text_of(r->row, "fabric"));
-    table_cell(t, false, text_of(r->row, "state"));
+    table_cell(t, false, cli_text(r->row, "node"));
+    table_cell(t, false, cli_text(r->row, "fabric"));
+    table_cell(t, false, cli_text(r->row, "state"));
     snprintf(buf, sizeof(buf), "%.0f", r->ops);
     table_cell(t, true, buf);
     table_cell(t, true, cli_human_bytes(buf, r->bytes_read));
     table_cell(t, true, cli_human_bytes(buf, r->bytes_written));
-    table_cell(t, true, some ? cli_human_us(buf, cli_number(spans, "p50")) : "-");
-    table_cell(t, true, some ? cli_human_us(buf, r->p99) : "-");
+    top_latency_cells(t, r->row);
     snprintf(buf, sizeof(buf), "%.0f", r->retransmits);
     table_cell(t, true, buf);
 }

@@ -66,8 +66,7 @@ struct rdmad_resume {
     bool due;       /* its socket has ended */
     unsigned place; /* in the array of poll */
     uint64_t away_since_ns, next_ns, pause_ns;
-    uint64_t
-        gone_ns; /* since then the last daemon that it was shown to is gone; 0: not known yet */
+    uint64_t gone_ns; /* when the last daemon that it was shown to went; 0: not known yet */
     uint64_t handed_back_ns;
     bool counted;   /* what notifications were lost with the daemon at which it was open last */
     bool granted;   /* since then another one has had its leases */

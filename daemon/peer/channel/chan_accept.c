@@ -148,7 +148,7 @@ static bool was_with(const struct peer *p, const struct peer_chan_req *m,
 static int find_away(struct peer *p, const struct peer_chan_req *m, struct channel **out,
                      struct error *err) {
     struct channel *ch = channel_away_find(p->peers->state, m->token, true);
-    const struct channel *parted = channel_parted_find(p->peers->state, m->token, true);
+    const struct channel *parted = ch ? NULL : channel_parted_find(p->peers->state, m->token, true);
     if (parted && was_with(p, m, parted))
         return error_set(err, channel_reason_there(parted), "%s", parted->text);
     if (!ch)
