@@ -144,32 +144,32 @@ static bool was_with(const struct peer *p, const struct peer_chan_req *m,
 }
 
 /* Our end of the channel with that key, which waits for its other end: that has to be whom it was.
- */
-static int find_away(struct peer *p, const struct peer_chan_req *m, struct channel **out,
-                     struct error *err) {
+ * NULL: there is none for it, and why. */
+static struct channel *find_away(struct peer *p, const struct peer_chan_req *m, struct error *err) {
     struct channel *ch = channel_away_find(p->peers->state, m->token, true);
     const struct channel *parted = ch ? NULL : channel_parted_find(p->peers->state, m->token, true);
-    if (parted && was_with(p, m, parted))
-        return error_set(err, channel_reason_there(parted), "%s", parted->text);
-    if (!ch)
-        return error_set(err, RDMAD_E_NO_LEASE,
-                         "%s has no such channel: its program has not brought it back yet, or has "
-                         "closed it",
-                         p->peers->state->node_name);
-    if (!was_with(p, m, ch))
-        return error_set(err, RDMAD_E_PERM, "the channel was with somebody else");
-    *out = ch;
-    return 0;
+    if (ch && was_with(p, m, ch))
+        return ch;
+    if (ch)
+        error_set(err, RDMAD_E_PERM, "the channel was with somebody else");
+    else if (parted && was_with(p, m, parted))
+        error_set(err, channel_reason_there(parted), "%s", parted->text);
+    else
+        error_set(err, RDMAD_E_NO_LEASE,
+                  "%s has no such channel: its program has not brought it back yet, or has closed "
+                  "it",
+                  p->peers->state->node_name);
+    return NULL;
 }
 
 void chan_take_again(struct peer *p, const struct peer_msg *msg) {
     const struct peer_chan_req *m = &msg->chan_req;
     const struct config *config = p->peers->state->config;
-    struct channel *ch = NULL;
-    struct chan *c = NULL;
     struct error err;
+    struct channel *ch = check_peer(p, m, &err) == 0 ? find_away(p, m, &err) : NULL;
+    struct chan *c = ch ? chan_asked(p, m) : NULL;
 
-    if (check_peer(p, m, &err) == 0 && find_away(p, m, &ch, &err) == 0 && !(c = chan_asked(p, m)))
+    if (ch && !c)
         no_memory(p, &err);
     if (!c) {
         p->told = false;
