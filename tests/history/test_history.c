@@ -112,12 +112,12 @@ static void make_board(struct history *h, enum lie lie) {
     snprintf(b->dir, sizeof(b->dir), "%s/history.XXXXXX", keep ? keep : tmp ? tmp : "/tmp");
     CHECK(mkdtemp(b->dir), "%s: %s", b->dir, strerror(errno));
     snprintf(b->host, sizeof(b->host), "%s", host[0]);
-    snprintf(b->path, sizeof(b->path), "127.0.0.4");
     for (unsigned i = 0; i < DAEMONS; i++) {
         h->d[i] = start_daemon(h, i, host[i]);
         snprintf(b->runtime[i], sizeof(b->runtime[i]), "%s", tdaemon_dir(h->d[i]));
     }
-    h->path = proxy_start(b->path, h->d[0]);
+    h->path = proxy_start(h->d[0]);
+    snprintf(b->path, sizeof(b->path), "%s", proxy_host(h->path));
     b->begun_ns = record_now_ns();
 }
 

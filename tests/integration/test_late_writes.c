@@ -50,7 +50,7 @@ static void scene_up(struct scene *c, struct tdaemon *lessees) {
     terms.ttl_ms = 3600000;
     CHECK(!rdmad_lease_grant(c->owner, c->far, BLOCKS * BLOCK, &terms, &c->lease), "%s",
           rdmad_last_error(c->owner));
-    c->path = proxy_start("127.0.0.3", c->owners);
+    c->path = proxy_start(c->owners);
     proxy_uri(c->path, rdmad_lease_uri(c->lease), c->uri);
 }
 

@@ -87,9 +87,11 @@ static void begin(struct proxy *p, unsigned which) {
     int fd = accept4(p->listener[which], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    int there = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1, there = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(there >= 0 && p->flows < FLOWS, "no more flows: %s", strerror(errno));
-    if (bind(there, (struct sockaddr *)&from, sizeof(from)) ||
+    /* What waits out its time afterwards must not keep the next proxy from its ports. */
+    if (setsockopt(there, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+        bind(there, (struct sockaddr *)&from, sizeof(from)) ||
         connect(there, (struct sockaddr *)&to, sizeof(to))) {
         close(there);
         close(fd);
@@ -188,25 +190,37 @@ static void *run(void *arg) {
 
 /* ---- what tests call ----------------------------------------------------------------------- */
 
-struct proxy *proxy_start(const char *host, const struct tdaemon *to) {
+/* The daemon's ports have to be free at it, so it is nobody else's: made of the process's number.
+ */
+static void choose_host(struct proxy *p) {
+    unsigned pid = (unsigned)getpid();
+    snprintf(p->host, sizeof(p->host), "127.%u.%u.%u", 64 + (pid >> 16) % 64, (pid >> 8) % 256,
+             pid % 256);
+}
+
+struct proxy *proxy_start(const struct tdaemon *to) {
     struct proxy *p = calloc(1, sizeof(*p));
     CHECK(p, "no memory for a proxy");
     int one = 1;
-    snprintf(p->host, sizeof(p->host), "%s", host);
+    choose_host(p);
     snprintf(p->to, sizeof(p->to), "%.*s", (int)strcspn(tdaemon_listen(to), ":"),
              tdaemon_listen(to));
     find_ports(p, tdaemon_pid(to));
     for (unsigned i = 0; i < p->ports; i++) {
-        struct sockaddr_in at = place(host, p->port[i]);
+        struct sockaddr_in at = place(p->host, p->port[i]);
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         CHECK(fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
                   !bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, 64),
-              "%s:%u: %s", host, p->port[i], strerror(errno));
+              "%s:%u: %s", p->host, p->port[i], strerror(errno));
         p->listener[i] = fd;
     }
     pthread_mutex_init(&p->lock, NULL);
     CHECK(!pthread_create(&p->thread, NULL, run, p), "no thread for a proxy");
     return p;
+}
+
+const char *proxy_host(const struct proxy *p) {
+    return p->host;
 }
 
 void proxy_uri(const struct proxy *p, const char *uri, char through[RDMAD_URI_MAX + 1]) {
