@@ -17,7 +17,9 @@ PART = 128 << 10            # an op that is moved in one piece: what was moved i
 DEEP = 256                  # ops: a crowd of one session that has to wait for a processor runs dry later
 SHALLOW = 16                # over a slow device: what 64 sessions have posted ends before its deadline
 STORMS = ("doorbell", "cancel", "attach", "session", "request")
-POLITE, HOSTILE = (1, 1, 16, 1 << 20), (64, 16, 64, 1 << 20)  # sessions, rings, depth, bytes
+# sessions, rings, depth, bytes
+POLITE, HOSTILE = (1, 1, 16, 1 << 20), (64, 16, 64, 1 << 20)
+STEADY = (1, 1, 64, 1 << 20)  # so deep that it never runs dry: whose bandwidth is measured
 
 
 class Users:
@@ -75,15 +77,15 @@ class Users:
         return {uid: (after[uid] - before.get(uid, 0)) / span for uid in after}
 
     def alone(self):
-        with self.crowd(VICTIM, *POLITE):
+        with self.crowd(VICTIM, *STEADY):
             return self.speeds()[VICTIM] / 1e9
 
     def beside_hostile(self):
-        with self.crowd(OTHER, *HOSTILE), self.crowd(VICTIM, *POLITE):
+        with self.crowd(OTHER, *HOSTILE), self.crowd(VICTIM, *STEADY):
             return self.speeds()[VICTIM] / 1e9
 
     def beside_storm(self, kind):
-        with self.storm(kind), self.crowd(VICTIM, *POLITE):
+        with self.storm(kind), self.crowd(VICTIM, *STEADY):
             return self.speeds()[VICTIM] / 1e9
 
     def weights(self, of_heavy, of_light):

@@ -220,6 +220,38 @@ Test(fair, a_busy_worker_sees_parked_rings_by_itself) {
     down();
 }
 
+/* Each look is at memory that the client writes, so a thousand of them take longer than what the
+ * others have to do. */
+Test(fair, looks_in_vain_at_one_users_rings_are_few_in_a_turn) {
+    enum { IDLE = 96, LOOKS = 32 };
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct rig_client idle[IDLE], other, *last = idle;
+    for (unsigned i = 0; i < IDLE; i++)
+        rig_ring_up(&c, &idle[i], 8, 0);
+    rig.uid++;
+    rig_client_up(&rig, &other, 8, 0, 4096);
+    const struct op_ring *first = idle[0].ring->owner;
+    const struct op_session *s = first->session;
+    while (last->ring->owner != list_entry(s->hot.prev, struct op_ring, node))
+        cr_assert_lt(++last - idle, IDLE);
+
+    const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+    unsigned turns = 0;
+    rig_put(last, &nop);
+    for (bool served = false; !served; turns++) {
+        cr_assert_leq(turns, 1 + IDLE / LOOKS, "it is looked at after the others");
+        rig_put(&other, &nop);
+        worker_turn(w, sim_now());
+        cr_assert_eq(take_all(&other), 1, "who has one ring is served each turn");
+        served = take_all(last) == 1;
+    }
+    cr_assert_geq(turns, IDLE / LOOKS, "all were looked at at once");
+    rig_client_down(&other);
+    down();
+    for (unsigned i = 0; i < IDLE; i++)
+        rig_ring_free(&idle[i]);
+}
+
 Test(fair, clients_are_told_whether_it_is_crowded_with_what_they_wait_for) {
     struct worker *w = &rig.plane[HERE]->worker[0];
     struct rig_client third;
