@@ -41,6 +41,7 @@ struct rdmad_lease {
     bool tell_ended, tell_renewed;      /* events not taken yet */
     bool away;                          /* lessee: its owner's daemon has gone, and may come back */
     bool kept;                          /* lessee: by rdmad_lease_keep */
+    bool to_ask;                        /* of a daemon that takes the session over: not yet */
     struct rdmad_lease_grant_req grant; /* owner: on which terms, for the next daemon */
     char ended_text[RDMAD_TEXT_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];

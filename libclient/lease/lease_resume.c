@@ -10,7 +10,8 @@
  * A lessee attaches by the URI again, and asks for its handle's number. The owner may be a program
  * that is not back yet, so what fails in a way that time can mend is tried again later.
  *
- * Programs free leases meanwhile, so they are walked by number.
+ * Programs free leases meanwhile, and grant others, so those that are to be asked for are marked
+ * first, and then looked for one after the other.
  */
 #include "common/uri.h"
 #include "libclient/base/clock.h"
@@ -18,40 +19,43 @@
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ATTACH_TRY_MS 500u
 
 /* ---- which --------------------------------------------------------------------------------- */
 
-struct numbers {
-    uint64_t *number;
-    unsigned count;
-};
-
 static bool is_wanted(const struct rdmad_lease *l, bool own) {
     return !l->ended && rdmad_lease_is_own(l) == own && (own || l->away);
 }
 
-/* The numbers of granted leases, or of handles that are away. */
-static struct numbers numbers_of(struct rdmad_session *s, bool own) {
-    struct numbers n = {.count = 0};
-    unsigned room = 0;
+/* Granted leases, or handles that are away: those that there are now. */
+static void mark_all(struct rdmad_session *s, bool own) {
     pthread_mutex_lock(&s->lock);
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
-        for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next)
-            room += is_wanted(l, own);
-    }
-    n.number = calloc(room ? room : 1, sizeof(*n.number));
-    for (unsigned i = 0; n.number && i < RDMAD_LEASE_BUCKETS; i++) {
-        for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
-            if (is_wanted(l, own))
-                n.number[n.count++] = own ? l->id : l->handle;
-        }
+        for (struct rdmad_lease *l = s->lease[i]; l; l = l->next)
+            l->to_ask = is_wanted(l, own);
     }
     pthread_mutex_unlock(&s->lock);
-    return n;
+}
+
+/* The next of them, from that bucket on; 0: there is none. */
+static uint64_t next_marked(struct rdmad_session *s, bool own, unsigned *bucket) {
+    uint64_t number = 0;
+    pthread_mutex_lock(&s->lock);
+    while (!number && *bucket < RDMAD_LEASE_BUCKETS) {
+        struct rdmad_lease *l = s->lease[*bucket];
+        while (l && !l->to_ask)
+            l = l->next;
+        if (!l) {
+            ++*bucket;
+            continue;
+        }
+        l->to_ask = false;
+        number = own ? l->id : l->handle;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return number;
 }
 
 /* With the lock: it does not come back. */
@@ -133,13 +137,12 @@ static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
 }
 
 void rdmad_grants_resume(struct rdmad_session *s) {
-    struct numbers n = numbers_of(s, true);
-    for (unsigned i = 0; i < n.count; i++) {
-        struct grant_again again = {.number = n.number[i]};
+    struct grant_again again = {0};
+    unsigned bucket = 0;
+    mark_all(s, true);
+    while ((again.number = next_marked(s, true, &bucket)))
         if (grant_read(s, &again) && grant_ask(s, &again) == RDMAD_E_DAEMON_LOST)
             break;
-    }
-    free(n.number);
 }
 
 /* ---- lessees ------------------------------------------------------------------------------- */
@@ -205,11 +208,11 @@ static bool attach_again(struct rdmad_session *s, uint64_t handle) {
 }
 
 unsigned rdmad_attaches_resume(struct rdmad_session *s) {
-    struct numbers n = numbers_of(s, false);
-    unsigned away = 0;
-    for (unsigned i = 0; i < n.count; i++)
-        away += attach_again(s, n.number[i]);
-    free(n.number);
+    uint64_t number;
+    unsigned away = 0, bucket = 0;
+    mark_all(s, false);
+    while ((number = next_marked(s, false, &bucket)))
+        away += attach_again(s, number);
     return away;
 }
 
