@@ -18,6 +18,7 @@
 #include "daemon/peer/connect/renewal.h"
 #include "daemon/peer/connect/renewed.h"
 #include "daemon/peer/connect/rights.h"
+#include "daemon/peer/connect/self.h"
 #include "daemon/peer/control/ask.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/handshake.h"
@@ -306,10 +307,12 @@ int peers_new(struct state *st, struct peers **out, struct error *err) {
     return 0;
 }
 
-/* They are lessees here, by connections that they have dialled. */
+/* They are lessees here, by connections that they have dialled. Our own sessions are no such: they
+ * part by themselves, and with their handles. */
 static bool peer_has_leases(const struct peer *p) {
     const struct peer_tables *t = container_of(p, const struct peer_tables, peer);
-    return !p->outgoing && p->stage == PEER_UP && !p->ending && t->grants.used;
+    return !p->outgoing && p->stage == PEER_UP && !p->ending && t->grants.used &&
+           !self_other_end(p);
 }
 
 void peers_leave(struct peers *ps) {

@@ -6,6 +6,7 @@
 
 #include "tests/support/harness.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,6 +68,8 @@ bool program_events(struct program *p, int ms, const rdmad_lease *lease) {
               p->client, p->daemon, e.text);
         if (e.type == RDMAD_EVENT_SESSION_RESUMED)
             note_resumed(p, &e);
+        if (e.type == RDMAD_EVENT_LEASE_ENDED)
+            snprintf(p->ended, sizeof(p->ended), "%s", e.text);
         if (lease && e.type == RDMAD_EVENT_LEASE_ENDED && e.lease == lease)
             return true;
     }
@@ -106,11 +109,13 @@ rdmad_lease *program_mend(struct program *p, rdmad_lease *lease) {
     rdmad_lease_get_info(lease, &info);
     if (!info.ended)
         return lease;
-    if (!__atomic_fetch_add(&p->board->handles_ended, 1, __ATOMIC_SEQ_CST)) {
-        printf("  client %u: a handle ended with %s; its last op: %s\n", p->client,
-               rdmad_errname(info.ended), said);
-        fflush(stdout);
-    }
+    __atomic_fetch_add(&p->board->handles_ended, 1, __ATOMIC_SEQ_CST);
+    printf("  client %u at daemon %u, after %" PRIu64
+           " ms: a handle ended with %s: %s; its last op: "
+           "%s\n",
+           p->client, p->daemon, (record_now_ns() - p->board->begun_ns) / 1000000,
+           rdmad_errname(info.ended), p->ended, said);
+    fflush(stdout);
     rdmad_lease_free(lease);
     return program_attach(p, p->board->uri);
 }

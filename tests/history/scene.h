@@ -101,6 +101,7 @@ struct program {
     rdmad_pool *pool;
     char *buffer;
     uint64_t random;
+    char ended[RDMAD_TEXT_MAX + 1]; /* of the lease that ended last: why */
 };
 
 /* Opens book, session and pool, of which bytes are buffer. */

@@ -4,7 +4,8 @@
  * and restarted at random; then history.py decides whether what they saw can have been.
  *
  * RDMAD_TEST_SEED, which is printed, draws the same faults again (scene.h). RDMAD_HISTORY_KEEP
- * names a directory to keep the records in: tests/history/check.py judges them again.
+ * names a directory to keep the records and the daemons' logs in: tests/history/check.py judges
+ * them again.
  */
 #include "tests/history/scene.h"
 
@@ -140,6 +141,21 @@ static void await(pid_t pid) {
     client_expect_ok(pid);
 }
 
+/* The daemons' logs lie beside the records that are kept. */
+static void keep_log(const struct history *h, unsigned daemon) {
+    char path[512], lines[65536];
+    size_t n;
+    snprintf(path, sizeof(path), "%s/log", tdaemon_dir(h->d[daemon]));
+    FILE *from = fopen(path, "re");
+    snprintf(path, sizeof(path), "%s/daemon%u.log", h->board->dir, daemon);
+    FILE *to = fopen(path, "we");
+    CHECK(from && to, "%s: %s", path, strerror(errno));
+    while ((n = fread(lines, 1, sizeof(lines), from)) > 0)
+        CHECK(fwrite(lines, 1, n, to) == n, "%s: %s", path, strerror(errno));
+    fclose(from);
+    CHECK(fclose(to) == 0, "%s: %s", path, strerror(errno));
+}
+
 /* All leave but the owner, which then reads what there is. */
 static void history_end(struct history *h) {
     __atomic_store_n(&h->board->stop, true, __ATOMIC_SEQ_CST);
@@ -148,8 +164,11 @@ static void history_end(struct history *h) {
     __atomic_store_n(&h->board->finish, true, __ATOMIC_SEQ_CST);
     await(h->pid[0]);
     proxy_stop(h->path);
-    for (unsigned i = 0; i < DAEMONS; i++)
+    for (unsigned i = 0; i < DAEMONS; i++) {
+        if (getenv("RDMAD_HISTORY_KEEP"))
+            keep_log(h, i);
         tdaemon_stop(h->d[i]);
+    }
     record_close(&h->faults);
 }
 

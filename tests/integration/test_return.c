@@ -9,6 +9,7 @@
 #include "tests/support/pair.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #define SHORT "{\"peer\": {\"return_ms\": 600}}"
@@ -97,6 +98,45 @@ static void a_restart_in_order_of_either_daemon_is_a_pause_and_no_more(void) {
     struct far_pair p;
     far_pair_up(&p, "{}", 0, 1);
     CHECK(work_while(&p, restart_in_order) == 0, "ops have failed");
+    far_pair_down(&p);
+}
+
+/* ---- the lessee is the daemon's own -----------------------------------------------------------
+ */
+
+/* An addition that has failed with its link is made anew, as one that the lease is gone for is not.
+ */
+static void expect_adds(rdmad_session *s, rdmad_lease *l, const char *when) {
+    uint64_t old;
+    for (uint64_t since = now_ms(); rdmad_fetch_add(l, 0, 1, &old) != 0; sleep_ms(5)) {
+        struct rdmad_lease_info info = client_info(l);
+        CHECK(!info.ended, "%s the handle has ended with %s: %s", when, rdmad_errname(info.ended),
+              rdmad_last_error(s));
+        CHECK(now_ms() - since < TEST_PATIENCE_MS, "%s: %s", when, rdmad_last_error(s));
+    }
+}
+
+/* Over verbs it goes by a link even at the owner's own daemon: atomics have to be the device's. */
+static void a_lessee_of_the_owners_own_daemon_keeps_its_handle_too(void) {
+    struct far_pair p;
+    rdmad_pool *pool;
+    far_pair_up(&p, "{\"peer\": {\"ping_ms\": 50, \"dead_ms\": 200}}", 0, 1);
+    rdmad_session *s = client_with_pool(p.far, 4096, &pool);
+    rdmad_lease *l = client_attach(s, rdmad_lease_uri(p.granted));
+    for (unsigned i = 0; i < 2; i++) {
+        kill(tdaemon_pid(p.far), SIGSTOP);
+        sleep_ms(400);
+        kill(tdaemon_pid(p.far), SIGCONT);
+        sleep_ms(50);
+        expect_adds(s, l, "after its daemon hung");
+        tdaemon_end(p.far);
+        tdaemon_restart(p.far);
+        expect_adds(s, l, "after its daemon was started anew");
+        restart(p.far);
+        expect_adds(s, l, "after its daemon was killed");
+    }
+    far_pair_works(&p, 1);
+    rdmad_close(s);
     far_pair_down(&p);
 }
 
@@ -233,6 +273,7 @@ static void what_is_freed_while_away_is_given_back(void) {
 TEST_MAIN(CASE(a_lessee_keeps_its_handle_when_the_owners_daemon_dies),
           CASE(a_lease_for_one_lessee_outlives_the_lessees_daemon), CASE(every_op_has_one_outcome),
           CASE(a_restart_in_order_of_either_daemon_is_a_pause_and_no_more),
+          CASE(a_lessee_of_the_owners_own_daemon_keeps_its_handle_too),
           CASE(what_is_submitted_meanwhile_waits), CASE(notifications_go_on),
           CASE(a_daemon_that_stays_away_is_told_of_in_time),
           CASE(an_owner_that_stays_away_is_told_of_in_time),

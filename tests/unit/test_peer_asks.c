@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What lessees and owners ask of each other beyond an attach, the other end played by the test:
- * parts of leases, more time, notifications, names, memory of services; and a daemon that is its
- * own peer because its device's atomics are not the CPU's.
+ * parts of leases, more time, notifications, names, memory of services.
  */
 #include "daemon/peer/names/answer.h"
 #include "daemon/state/delegate.h"
@@ -519,55 +518,4 @@ Test(peer_asks, watches_of_one_peer_are_bounded) {
     raw_send(r, &un);
     raw_send(r, &m);
     cr_expect_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.gone, 0, "there is room again");
-}
-
-/* ---- ourselves ---- */
-
-Test(peer_asks, a_lease_for_the_devices_atomics_is_reached_by_link_even_here) {
-    struct session *owner = rig_session(1);
-    struct lease_terms t = rig_terms(60000);
-    struct error err;
-    t.scope = RDMAD_SCOPE_UID;
-    t.scope_uid = 3; /* of the session that attaches: only the kernel's word counts */
-    struct lease *l = rig_grant_terms(owner, &t);
-    fake_atomics_are_cpus = false;
-    cr_expect(handle_goes_by_link(&rig.st, t.rights));
-    cr_expect_not(handle_goes_by_link(&rig.st, RDMAD_RIGHTS_DEFAULT));
-
-    uri = (struct rdmad_uri){.lease = l->id};
-    memcpy(uri.key, l->key, sizeof(uri.key));
-    cr_assert_eq(handle_new(s, &h, &err), 0);
-    peer_attach(rig.st.peers, h, &uri, 50000 * MS, rig_done, &done);
-    for (int i = 0; i < 400 && !done.calls; i++) {
-        fake_answer_all();
-        settle();
-    }
-    cr_assert_eq(done.calls, 1);
-    cr_expect_eq(done.code, 0, "%s", done.text);
-    cr_expect(h->remote, "by link");
-    cr_expect_eq(l->attached, 1);
-    cr_expect_eq(fake_count(FAKE_LANE_OPEN), 1);
-    cr_expect_eq(fake_count(FAKE_WINDOW_OPEN), 1);
-
-    /* Another that may not: the scope is asked about the session, not about the address. */
-    struct session *other = rig_session(4);
-    struct rig_done refused = {0};
-    struct handle *h2;
-    cr_assert_eq(handle_new(other, &h2, &err), 0);
-    peer_attach(rig.st.peers, h2, &uri, 50000 * MS, rig_done, &refused);
-    for (int i = 0; i < 400 && !refused.calls; i++) {
-        fake_answer_all();
-        settle();
-    }
-    cr_expect_eq(refused.code, RDMAD_E_SCOPE, "%s", refused.text);
-
-    struct rig_done over = {0};
-    lease_end(l, RDMAD_E_LEASE_REVOKED, rig_done, &over);
-    for (int i = 0; i < 400 && !over.calls; i++) {
-        fake_answer_all();
-        settle();
-    }
-    cr_expect_eq(over.calls, 1);
-    rig_close(other);
-    fake_answer_all();
 }

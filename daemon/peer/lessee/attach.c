@@ -187,7 +187,8 @@ void claims_become_local(struct peer *p) {
     uint64_t ref;
     struct claim *c;
     while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref)))
-        attach_become_local(c);
+        if (c->stage == CLAIM_WAITING) /* else it was lost, and has a handle that goes by link */
+            attach_become_local(c);
 }
 
 void claims_lose(struct peer *p, const struct error *why) {
