@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Nobody waits for somebody else: budgets, backpressure, and ops that take turns. */
 #include "common/ringword.h"
+#include "daemon/op/engine/user.h"
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -222,34 +223,117 @@ Test(fair, a_busy_worker_sees_parked_rings_by_itself) {
 
 /* Each look is at memory that the client writes, so a thousand of them take longer than what the
  * others have to do. */
-Test(fair, looks_in_vain_at_one_users_rings_are_few_in_a_turn) {
-    enum { IDLE = 96, LOOKS = 32 };
+Test(fair, a_turn_looks_at_few_quiet_rings_and_none_keeps_others_from_being_seen) {
+    enum { IDLE = 64, LOOKS = 32, SESSIONS = 3 };
     struct worker *w = &rig.plane[HERE]->worker[0];
-    struct rig_client idle[IDLE], other, *last = idle;
-    for (unsigned i = 0; i < IDLE; i++)
+    struct rig_client idle[IDLE], more[IDLE], second, other, *last = idle;
+    rig_client_up(&rig, &second, 8, 0, 4096);
+    for (unsigned i = 0; i < IDLE; i++) {
         rig_ring_up(&c, &idle[i], 8, 0);
+        rig_ring_up(&second, &more[i], 8, 0);
+    }
     rig.uid++;
     rig_client_up(&rig, &other, 8, 0, 4096);
+    worker_turn(w, sim_now());
     const struct op_ring *first = idle[0].ring->owner;
     const struct op_session *s = first->session;
-    while (last->ring->owner != list_entry(s->hot.prev, struct op_ring, node))
+    while (last->ring->owner != list_entry(s->quiet.prev, struct op_ring, node))
         cr_assert_lt(++last - idle, IDLE);
 
     const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
-    unsigned turns = 0;
+    unsigned after = 0;
     rig_put(last, &nop);
-    for (bool served = false; !served; turns++) {
-        cr_assert_leq(turns, 1 + IDLE / LOOKS, "it is looked at after the others");
+    for (unsigned turn = 1; turn <= 24; turn++) {
+        bool puts = turn % 3 == 0; /* so that its ring is quiet again */
         rig_put(&other, &nop);
+        if (puts)
+            rig_put(&d, &nop);
         worker_turn(w, sim_now());
-        cr_assert_eq(take_all(&other), 1, "who has one ring is served each turn");
-        served = take_all(last) == 1;
+        cr_assert_eq(take_all(&other), 1, "another user's ring is seen each turn");
+        cr_assert_eq(take_all(&d), puts, "and that of another session");
+        if (take_all(last))
+            after = turn;
     }
-    cr_assert_geq(turns, IDLE / LOOKS, "all were looked at at once");
+    cr_assert_gt(after, IDLE / LOOKS, "all were looked at at once");
+    cr_assert_leq(after, SESSIONS * (IDLE + 1) / LOOKS + 1, "it comes after the others");
     rig_client_down(&other);
+    rig_client_down(&second);
+    down();
+    for (unsigned i = 0; i < IDLE; i++) {
+        rig_ring_free(&idle[i]);
+        rig_ring_free(&more[i]);
+    }
+}
+
+Test(fair, more_sessions_than_looks_are_seen_in_turns) {
+    enum { SESSIONS = 40 };
+    struct rig_client of[SESSIONS];
+    for (unsigned i = 0; i < SESSIONS; i++)
+        rig_client_up(&rig, &of[i], 8, 0, 4096);
+    rig_settle(&rig);
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        put_many(&of[i], (struct rdmad_sqe){.opcode = RDMAD_OP_NOP}, 1);
+        worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+        worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+        cr_assert_eq(take_all(&of[i]), 1, "session %u", i);
+    }
+    for (unsigned i = 0; i < SESSIONS; i++)
+        rig_client_down(&of[i]);
+    down();
+}
+
+/* Its user is ahead of the others, who have gone: nobody moves the floor but who is seen to wait.
+ */
+Test(fair, a_ring_behind_quiet_ones_is_seen_though_its_user_has_no_turn) {
+    enum { IDLE = 70 };
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct rig_client idle[IDLE];
+    for (unsigned i = 0; i < IDLE; i++)
+        rig_ring_up(&c, &idle[i], 8, 0);
+    rig_settle(&rig);
+    const struct op_ring *r = idle[0].ring->owner;
+    struct op_user *u = r->session->user;
+    for (unsigned i = 0; i < IDLE; i++) {
+        u->vtime = w->limit + (8ull * USER_TURN_COST << 16) / u->weight;
+        put_many(&idle[i], (struct rdmad_sqe){.opcode = RDMAD_OP_NOP}, 1);
+        unsigned turns = 0;
+        for (; !take_all(&idle[i]); turns++) {
+            cr_assert_leq(turns, 16);
+            worker_turn(w, sim_now());
+        }
+    }
     down();
     for (unsigned i = 0; i < IDLE; i++)
         rig_ring_free(&idle[i]);
+}
+
+/* A ring gives 64 sqes a turn, and that must not be all that its user may have. */
+Test(fair, one_deep_ring_gets_as_much_as_four) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct rig_client other, ring[3];
+    rig.uid++;
+    rig_client_up(&rig, &other, 64, 0, 4096);
+    for (unsigned i = 0; i < 3; i++)
+        rig_ring_up(&other, &ring[i], 64, 0);
+    unsigned of_one = 0, of_four = 0;
+    for (unsigned turn = 0; turn < 400; turn++) {
+        put_many(&c, (struct rdmad_sqe){.opcode = RDMAD_OP_NOP}, 256 - (c.sq_tail - c.cq_head));
+        for (unsigned i = 0; i < 4; i++) {
+            struct rig_client *r = i ? &ring[i - 1] : &other;
+            put_many(r, (struct rdmad_sqe){.opcode = RDMAD_OP_NOP}, 64 - (r->sq_tail - r->cq_head));
+        }
+        worker_turn(w, sim_now());
+        of_one += take_all(&c);
+        of_four += take_all(&other);
+        for (unsigned i = 0; i < 3; i++)
+            of_four += take_all(&ring[i]);
+    }
+    cr_assert(of_one > 0.95 * of_four && of_one < 1.05 * of_four, "%u and %u", of_one, of_four);
+    rig_settle(&rig);
+    rig_client_down(&other);
+    down();
+    for (unsigned i = 0; i < 3; i++)
+        rig_ring_free(&ring[i]);
 }
 
 Test(fair, clients_are_told_whether_it_is_crowded_with_what_they_wait_for) {

@@ -9,8 +9,9 @@
  * Whoever had to wait, a user, a session or a ring, is the first among its equals in the next turn.
  * So no client makes the others wait for more than that, however many rings and sessions it has.
  *
- * Looking costs time as well, even in vain: what a client writes is not in this CPU's cache. So a
- * turn looks at no more than LOOKS of a user's rings in vain, and at the others in the next ones.
+ * Looking costs time as well, even in vain: what a client writes is not in this CPU's cache. A ring
+ * on which nothing was found is quiet until something is, and a turn looks at no more than LOOKS of
+ * a user's quiet rings, of each of its sessions at as many, and goes on where it was in the next.
  */
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/account.h"
@@ -29,7 +30,7 @@
 #define RING_BUDGET 64u  /* sqes of a ring in a turn */
 #define TURN_BUDGET 512u /* of all: more than their parts come to, but for those who are new */
 #define PEEKS 4u         /* at parked rings in a turn */
-#define LOOKS 32u        /* in vain at a user's rings in a turn */
+#define LOOKS 32u        /* at quiet rings of a user in a turn */
 
 /* Asks the op's kind; RECV and NOTIFIED must also be within the limits of waits. */
 static int admit_kind(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -152,29 +153,53 @@ static bool serve_ring(struct worker *w, struct op_ring *r, uint64_t room) {
         worker_violated(w, s, RDMAD_E_RING, "the client's ring indices make no sense");
         return true;
     }
-    if (count == 0) {
-        w->looks++;
+    if (count == 0)
         return false;
-    }
     uint32_t budget = s->user->ops_at_once < RING_BUDGET ? s->user->ops_at_once : RING_BUDGET;
+    if (count > RING_BUDGET && room > RING_BUDGET) /* it could have had more of its part */
+        user_waits(s->user);
     take(w, r, count, room < budget ? (uint32_t)room : budget);
     return true;
 }
 
-static bool may_look(const struct worker *w) {
-    return w->looks < LOOKS;
+static void find_nothing(struct op_ring *r) {
+    list_remove(&r->node);
+    list_append(&r->session->quiet, &r->node);
 }
 
-/* Whether something is seen to wait on a ring of the session, whose part of the turn is used up. */
-static bool is_left_out(struct worker *w, const struct op_session *s) {
-    list_for_each (pos, &s->hot) {
-        if (!may_look(w))
-            return false;
-        if (ring_published(list_entry(pos, struct op_ring, node)->ring))
+/* Whether something waits on a ring of the session, whose part of the turn is used up. */
+static bool is_left_out(struct op_session *s) {
+    for (struct list *pos; (pos = list_first(&s->hot));) {
+        struct op_ring *r = list_entry(pos, struct op_ring, node);
+        if (rings_has_work(r))
             return true;
-        w->looks++;
+        find_nothing(r);
     }
     return false;
+}
+
+static void look_at(struct worker *w, struct op_ring *r) {
+    struct op_session *s = r->session;
+    bool work = rings_has_work(r);
+    w->looks++;
+    list_remove(&r->node);
+    list_append(work ? &s->hot : &s->quiet, &r->node);
+    if (!work)
+        rings_rest(w, r);
+}
+
+/* At the session's part of what is looked at of its user's quiet rings. False: nothing was left. */
+static bool look_at_quiet(struct worker *w, struct op_session *s) {
+    const struct list *last = s->quiet.prev;
+    unsigned looks = s->user->polled ? LOOKS / s->user->polled : LOOKS;
+    if (!list_empty(&s->quiet) && w->looks >= LOOKS)
+        return false;
+    for (struct list *pos = NULL; pos != last && (pos = list_first(&s->quiet));) {
+        look_at(w, list_entry(pos, struct op_ring, node));
+        if (w->looks >= LOOKS || looks-- <= 1)
+            break;
+    }
+    return true;
 }
 
 /* What the session took beyond its part of earlier turns counts in this one. */
@@ -184,20 +209,23 @@ static void pay(const struct worker *w, struct op_session *s, uint64_t part) {
     s->turn = w->turns;
 }
 
-/* The rings that were looked at go behind those for which nothing was left. Returns whether there
- * was anything. */
+/* The rings that were served go behind those for which nothing was left. Returns whether there was
+ * anything. */
 static bool serve_session(struct worker *w, struct op_session *s, uint64_t part) {
-    struct list looked_at;
+    struct list served;
     bool found = false;
-    list_init(&looked_at);
+    list_init(&served);
     pay(w, s, part);
-    while (s->spent < part && !list_empty(&s->hot) && may_look(w)) {
-        struct list *pos = list_pop(&s->hot);
-        list_append(&looked_at, pos);
-        found |= serve_ring(w, list_entry(pos, struct op_ring, node), part - s->spent);
+    while (s->spent < part && !list_empty(&s->hot)) {
+        struct op_ring *r = list_entry(list_pop(&s->hot), struct op_ring, node);
+        list_append(&served, &r->node);
+        if (serve_ring(w, r, part - s->spent))
+            found = true;
+        else
+            find_nothing(r);
     }
-    list_splice(&s->hot, &looked_at);
-    if (s->spent < part || !is_left_out(w, s))
+    list_splice(&s->hot, &served);
+    if (s->spent < part || !is_left_out(s))
         return found;
     user_waits(s->user);
     return true;
@@ -211,27 +239,32 @@ static uint64_t part_of_each(const struct worker *w, const struct op_user *u) {
     return part ? part : 1;
 }
 
-/* Likewise its sessions. A session whose rings are not polled any more leaves the list. */
+/* Likewise its sessions, and before those come the ones of whose quiet rings none could be looked
+ * at. A session whose rings are not polled any more leaves the list. */
 static unsigned serve_user(struct worker *w, struct op_user *u) {
-    struct list looked_at;
-    unsigned busy = 0;
-    list_init(&looked_at);
+    struct list served, missed;
+    unsigned busy = 0, polled = 0;
+    list_init(&served);
+    list_init(&missed);
     uint64_t part = user_has_turn(u) ? part_of_each(w, u) : 0;
     w->looks = 0;
-    while (!list_empty(&u->hot) && w->spent < TURN_BUDGET && may_look(w) && !user_is_aside(u)) {
+    while (!list_empty(&u->hot) && w->spent < TURN_BUDGET && !user_is_aside(u)) {
         struct list *pos = list_pop(&u->hot);
         struct op_session *s = list_entry(pos, struct op_session, hot_node);
-        if (list_empty(&s->hot))
+        if (!rings_are_polled(s))
             continue;
-        list_append(&looked_at, pos);
-        if (user_has_turn(u))
+        polled++;
+        list_append(look_at_quiet(w, s) ? &served : &missed, pos);
+        if (user_has_turn(u)) {
             busy += serve_session(w, s, part);
-        else if (is_left_out(w, s)) {
+        } else if (is_left_out(s)) {
             user_waits(u);
             break;
         }
     }
-    list_splice(&u->hot, &looked_at);
+    list_splice(&u->hot, &missed);
+    list_splice(&u->hot, &served);
+    u->polled = polled;
     if (busy)
         u->busy = busy;
     return busy;
@@ -248,7 +281,15 @@ static void peek_parked(struct worker *w) {
 }
 
 static bool is_single(const struct list *l) {
-    return l->next == l->prev;
+    return l->next == l->prev && !list_empty(l);
+}
+
+/* The session's only ring that is polled, or NULL. */
+static struct op_ring *single_ring(const struct op_session *s) {
+    const struct list *in = list_empty(&s->quiet) ? &s->hot : &s->quiet;
+    if (!is_single(in) || (in == &s->quiet && !list_empty(&s->hot)))
+        return NULL;
+    return list_entry(in->next, struct op_ring, node);
 }
 
 /* The only ring that is polled, if its user has no rate and was the only one who was busy: then
@@ -257,12 +298,9 @@ static struct op_ring *only_ring(const struct worker *w) {
     if (!is_single(&w->hot) || !w->alone || w->alone->hot_node.next != &w->hot)
         return NULL;
     const struct op_user *u = w->alone;
-    if (u->limited || !is_single(&u->hot) || list_empty(&u->hot))
+    if (u->limited || !is_single(&u->hot))
         return NULL;
-    const struct op_session *s = list_entry(u->hot.next, struct op_session, hot_node);
-    if (!is_single(&s->hot) || list_empty(&s->hot))
-        return NULL;
-    return list_entry(s->hot.next, struct op_ring, node);
+    return single_ring(list_entry(u->hot.next, struct op_session, hot_node));
 }
 
 static unsigned serve_only(struct worker *w, struct op_ring *r) {
@@ -271,17 +309,21 @@ static unsigned serve_only(struct worker *w, struct op_ring *r) {
     if (s->spent)
         pay(w, s, part);
     s->turn = w->turns;
-    if (s->spent >= part && is_left_out(w, s))
-        user_wants(s->user);
-    if (s->spent >= part)
+    if (s->spent >= part) {
+        if (rings_has_work(r))
+            user_wants(s->user);
         return s->user->seen == w->turns;
-    return serve_ring(w, r, part - s->spent);
+    }
+    bool found = serve_ring(w, r, part - s->spent);
+    if (!found)
+        rings_rest(w, r);
+    return found;
 }
 
 unsigned rings_serve(struct worker *w) {
     unsigned busy = 0;
     struct list looked_at;
-    w->spent = w->looks = 0;
+    w->spent = 0;
     peek_parked(w);
     struct op_ring *only = only_ring(w);
     if (only)

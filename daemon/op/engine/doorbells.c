@@ -26,13 +26,6 @@
 #define DEAF_MIN_NS (100 * NSEC_PER_MSEC)
 #define DEAF_MAX_NS (3 * NSEC_PER_SEC)
 
-/* Whether the worker has something to do: an sqe with room for its answer, or a ring that is
- * broken. */
-static bool has_work(struct op_ring *r) {
-    uint32_t count;
-    return ring_available(r->ring, &count) < 0 || count > 0;
-}
-
 static void turn_deaf(struct worker *w, struct op_ring *r) {
     struct op_doorbell *k = &r->doorbell;
     bool again = k->deaf_for_ns && w->now_ns - k->deaf_until_ns < k->deaf_for_ns;
@@ -49,7 +42,7 @@ static void turn_deaf(struct worker *w, struct op_ring *r) {
 
 bool doorbells_heard(struct worker *w, struct op_ring *r) {
     struct op_doorbell *k = &r->doorbell;
-    bool work = r->parked && !r->session->shut && has_work(r);
+    bool work = r->parked && !r->session->shut && rings_has_work(r);
     user_spend(r->session->user, USER_DOORBELL_COST);
     if (work || r->ring->sq_head != k->taken_before) {
         k->in_vain = 0;
@@ -64,7 +57,7 @@ bool doorbells_heard(struct worker *w, struct op_ring *r) {
 
 static void look_at(struct worker *w, struct op_ring *r) {
     struct op_doorbell *k = &r->doorbell;
-    if (r->parked && has_work(r))
+    if (r->parked && rings_has_work(r))
         rings_wake(w, r);
     if (w->now_ns >= k->deaf_until_ns)
         watch_ring_listen(w, r, true);

@@ -114,8 +114,9 @@ struct op_session {
     uint64_t ends_turn;     /* the worker's when ends was 0; ends.c */
     uint32_t ends;
     struct op_user *user;  /* whose it is, at this worker; user.h */
-    struct list hot;       /* of struct op_ring: those that are polled */
-    struct list hot_node;  /* in user->hot, while there are some */
+    struct list hot;       /* of struct op_ring: those that are polled, and had something */
+    struct list quiet;     /* and those that had nothing when they were last looked at */
+    struct list hot_node;  /* in user->hot, while there are some of either */
     struct list throttled; /* rings that wait for ops to end, or for a resume */
     uint32_t inflight;     /* ops of all of them */
     uint32_t charged;      /* those of them that count for max_session_ops */
@@ -153,7 +154,7 @@ struct op_ring {
     struct op_session *session;
     struct ring *ring;
     uint64_t session_id, handle; /* for probes: as its client knows it */
-    struct list node;            /* in session->hot, worker->parked or session->throttled */
+    struct list node;            /* in one of its session's lists, or in worker->parked */
     struct list dirty_node;      /* in worker->dirty: to be flushed this turn */
     struct list session_node;
     struct list ops;    /* of struct op: those that end by themselves, */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings.c - a ring is in one of three lists.
+ * rings.c - a ring is in one of four lists.
  *
- * Hot: looked at every turn, in its session's list; such sessions are in their user's, and such
- * users in the worker's, unless they were put aside (user.h). Parked: its wait word is set, so its
- * client rings the doorbell when it publishes; a thousand idle rings cost a sleeping worker
- * nothing, and a busy one looks at a few of them a turn instead of asking the kernel. Throttled:
- * its session has as many ops in flight as it may, and its sqes stay where they are until one of
- * those ends; only a CANCEL that is the next is taken.
+ * Hot: it had something when it was last looked at, and is looked at every turn. Quiet: it had
+ * nothing; a turn looks at some of them (admit.c). Both are its session's; such sessions are in
+ * their user's, and such users in the worker's, unless they were put aside (user.h). Parked: its
+ * wait word is set, so its client rings the doorbell when it publishes; a thousand idle rings cost
+ * a sleeping worker nothing, and a busy one looks at a few of them a turn instead of asking the
+ * kernel. Throttled: its session has as many ops in flight as it may, and its sqes stay where they
+ * are until one of those ends; only a CANCEL that is the next is taken.
  *
- * All rings of a session that is paused are in the third list, and stay there whatever ends. Their
+ * All rings of a session that is paused are in the last list, and stay there whatever ends. Their
  * wait words are not set: nobody would listen to their doorbells.
  */
 #include "daemon/op/engine/rings.h"
@@ -78,28 +79,33 @@ bool rings_park(struct worker *w, struct op_ring *r) {
     return true;
 }
 
-void rings_park_quiet(struct worker *w, uint64_t quiet_ns) {
-    list_for_each (upos, &w->hot) {
-        list_for_each (spos, &list_entry(upos, struct op_user, hot_node)->hot) {
-            list_for_each_safe (pos, &list_entry(spos, struct op_session, hot_node)->hot) {
-                struct op_ring *r = list_entry(pos, struct op_ring, node);
-                if (r->inflight == 0 && w->now_ns - r->active_ns > quiet_ns)
-                    rings_park(w, r);
-            }
-        }
+static bool park_each(struct worker *w, struct list *rings) {
+    list_for_each_safe (pos, rings) {
+        if (!rings_park(w, list_entry(pos, struct op_ring, node)))
+            return false;
     }
+    return true;
 }
 
 bool rings_park_all(struct worker *w) {
     list_for_each (upos, &w->hot) {
         list_for_each (spos, &list_entry(upos, struct op_user, hot_node)->hot) {
-            list_for_each_safe (pos, &list_entry(spos, struct op_session, hot_node)->hot) {
-                if (!rings_park(w, list_entry(pos, struct op_ring, node)))
-                    return false;
-            }
+            struct op_session *s = list_entry(spos, struct op_session, hot_node);
+            if (!park_each(w, &s->hot) || !park_each(w, &s->quiet))
+                return false;
         }
     }
     return true;
+}
+
+void rings_rest(struct worker *w, struct op_ring *r) {
+    if (w->quiet_ns && r->inflight == 0 && w->now_ns - r->active_ns > w->quiet_ns)
+        rings_park(w, r);
+}
+
+bool rings_has_work(struct op_ring *r) {
+    uint32_t count;
+    return ring_available(r->ring, &count) < 0 || count > 0;
 }
 
 void rings_throttle(struct op_ring *r) {

@@ -21,10 +21,16 @@ uint64_t rings_next_ns(const struct worker *w);
 void rings_heat(struct op_ring *r);
 void rings_wake(struct worker *w, struct op_ring *r); /* a parked ring is polled again */
 bool rings_park(struct worker *w, struct op_ring *r); /* false: it has work */
-/* Of those that are polled, and whose user is not aside: the ones that did nothing for longer than
- * that; or all, until one has work: false. */
-void rings_park_quiet(struct worker *w, uint64_t quiet_ns);
+/* All that are polled, and whose user is not aside, until one has work: false. */
 bool rings_park_all(struct worker *w);
+/* There was nothing on it: parked, if that lasts longer than quiet_ns already. */
+void rings_rest(struct worker *w, struct op_ring *r);
+/* Whether the worker has something to do: an sqe with room for its answer, or a ring that is
+ * broken. */
+bool rings_has_work(struct op_ring *r);
+static inline bool rings_are_polled(const struct op_session *s) {
+    return !list_empty(&s->hot) || !list_empty(&s->quiet);
+}
 void rings_throttle(struct op_ring *r); /* until an op of its session ends: */
 void rings_unthrottle(struct worker *w, struct op_session *s);
 /* Nothing is taken from the session's rings until the resume. What was taken goes on. */

@@ -46,6 +46,7 @@ struct op_user {
     struct list flows;          /* of struct op_flow, one a route */
     unsigned sessions;
     unsigned busy;       /* sessions of which something was taken in the last turn */
+    unsigned polled;     /* sessions whose rings were looked at in the last turn */
     uint64_t share;      /* its weight with its priority */
     uint64_t weight;     /* what of that is left for this worker */
     uint64_t price;      /* of a byte, in vtime; fixed point */

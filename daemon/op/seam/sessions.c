@@ -73,6 +73,7 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     list_init(&s->own);
     list_init(&s->doomed);
     list_init(&s->hot);
+    list_init(&s->quiet);
     list_init(&s->hot_node);
     list_init(&s->throttled);
     list_init(&s->violated_node);

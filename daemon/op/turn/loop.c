@@ -11,7 +11,8 @@
  * A busy worker looks at epoll now and then too, for the sake of a parked fabric and of parked
  * rings (of which it peeks at a few a turn, rings.c, but with a thousand of them that takes long
  * turns too long): after 50 us at first, and up to 1 ms later each time it finds nothing. On the
- * same occasion rings and links' fabrics that have been quiet for longer than a spin are parked.
+ * same occasion links' fabrics that have been quiet for longer than a spin are parked; rings are
+ * when a turn looks at them (admit.c).
  */
 #include "daemon/op/turn/loop.h"
 #include "daemon/base/log.h"
@@ -69,7 +70,7 @@ static unsigned take_events(struct worker *w, int timeout_ms) {
 /* ---- busy -------------------------------------------------------------------------------- */
 
 static void park_quiet(struct worker *w, uint64_t quiet_ns) {
-    rings_park_quiet(w, quiet_ns);
+    w->quiet_ns = quiet_ns ? quiet_ns : 1;
     for (unsigned i = 0; i < w->nlinks; i++) {
         struct op_fabric *fabric = &w->links[i];
         if (!fabric->parked && w->now_ns - fabric->active_ns > quiet_ns)
