@@ -87,6 +87,27 @@ Test(peer_chan_return, an_end_waits_for_its_other_end_and_is_bound_again) {
     cr_expect_eq(done.calls, 1, "it was opened once");
 }
 
+/* The peer's word that the channel is open was on its way, so it is no lie. */
+Test(peer_chan_return, what_was_on_its_way_when_one_connection_was_lost_costs_the_other_nothing) {
+    accepted();
+    lose_both();
+    struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + 1);
+    in = raw_greet();
+    raw_send(in, &m);
+    out = answer_dial(2);
+    AWAIT(fake_pending(FAKE_CHANNEL_WAY) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_WAY, 0), 0);
+    raw_expect(out, PEER_MSG_CHAN_BIND);
+    raw_close(out);
+    AWAIT(ch->way == CHANNEL_RESTING);
+    m = (struct peer_msg){.type = PEER_MSG_CHAN_OPEN, .chan_open.ref = ch->number};
+    raw_send(in, &m);
+    quiet();
+    fake_answer_all();
+    expect_end(in, REF + 1, false, RDMAD_E_PEER_LOST); /* of the channel, not of the connection */
+    cr_expect_eq(ch->way, CHANNEL_AWAY);
+}
+
 Test(peer_chan_return, nobody_else_gets_the_end) {
     accepted();
     struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + 1);

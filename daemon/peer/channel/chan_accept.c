@@ -184,8 +184,8 @@ void chan_take_again(struct peer *p, const struct peer_msg *msg) {
 void chan_take_open(struct peer *p, const struct peer_msg *msg) {
     const struct peer_chan_open *m = &msg->chan_open;
     struct chan *c = chan_by_number(p, m->ref);
-    if (!c || !c->acceptor || c->in != p || c->stage < CHAN_BOUND)
-        return;
+    if (!c || !c->acceptor || c->in != p || c->stage < CHAN_BOUND || c->stage == CHAN_RESTING)
+        return; /* RESTING: what we dialled was lost since, and the channel is asked for again */
     if (c->stage > CHAN_BOUND) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "a channel is opened twice");
         return;
