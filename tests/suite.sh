@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # suite.sh build|run|units|others PRESET: builds the tree by that preset, or runs its tests, those of the
-# units or all others, as one test of ./check. A build takes what others leave of the CPUs: it is made
-# while the guest of tests/vm runs.
+# units or all others, as one test of ./check. Builds take what others leave of the CPUs, and units less
+# than their share: both are at work while the guest of tests/vm runs.
 set -euo pipefail
 
 what=$1 preset=$2
@@ -22,13 +22,13 @@ if [ "$what" = build ]; then
     exec nice -n 19 cmake --build "build-$preset" -j "$jobs" "${targets[@]}" -- --quiet
 fi
 
-only=()
+only=() priority=0
 case $preset in
 tsan) only=(-L tsan) ;;
 fuzz) only=(-L fuzz) ;;
 esac
 case $what in
-units) only+=(-L unit) ;;
+units) only+=(-L unit) priority=5 ;;
 others) only+=(-LE unit) ;;
 esac
-ctest --test-dir "build-$preset" -j "$jobs" --output-on-failure --no-tests=error "${only[@]}"
+exec nice -n "$priority" ctest --test-dir "build-$preset" -j "$jobs" --output-on-failure --no-tests=error "${only[@]}"

@@ -44,8 +44,23 @@ expect 1 'looked at 1 of 2 files, 1 have faults'
 echo 'static inline int five(void) { return 5; }' >"$work/src/five.h"
 expect 0 'of 2 files, 0 have faults'
 expect 0 'looked at 0 of 2 files'
-echo 'Checks: "-*,bugprone-sizeof-expression,bugprone-branch-clone"' >"$work/.clang-tidy"
+echo 'Checks: "-*,bugprone-sizeof-expression,bugprone-branch-clone"
+WarningsAsErrors: "*"' >"$work/.clang-tidy"
 expect 0 'looked at 2 of 2 files'
 cmake -S "$work" -B "$work/build" -DCMAKE_C_FLAGS=-DSOMETHING >/dev/null
 expect 0 'looked at 2 of 2 files'
+# Compiled twice, and only the second way shows the fault.
+printf 'int one(void);\nint one(void) { return 0; }\n#ifdef FAULTY\nunsigned long two(void);\nunsigned long two(void) { return sizeof(sizeof(int)); }\n#endif\n' >"$work/src/c.c"
+cat >>"$work/CMakeLists.txt" <<'END'
+add_library(plain STATIC src/c.c)
+add_library(same STATIC src/c.c)
+set_target_properties(same PROPERTIES POSITION_INDEPENDENT_CODE ON)
+END
+expect 0 'looked at 1 of 3 files, 0 have faults'
+[ "$(grep -o '"file": "[^"]*c\.c"' "$work/build/tidy/compile_commands.json" | wc -l)" = 1 ] || {
+    echo "FAILED: what is compiled twice alike is looked at twice"
+    exit 1
+}
+echo 'target_compile_definitions(same PRIVATE FAULTY)' >>"$work/CMakeLists.txt"
+expect 1 'looked at 1 of 3 files, 1 have faults'
 echo "what has changed is looked at"

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """tidy.py ROOT BUILD DIRECTORY...: clang-tidy has nothing to say of what BUILD compiles of ROOT/DIRECTORY.
 
+What is compiled for several programs in the same way but for -o and -fPIC is looked at once.
+
 A file that was clean is not looked at again until it, something that it includes, the command that
 compiles it, .clang-tidy or clang-tidy itself has changed: BUILD/tidy has a stamp for each, of all of
 these. What a file includes is what ninja wrote down when it was compiled; a file that was not is
@@ -82,6 +84,20 @@ def object_of(entry):
     return words[words.index("-o") + 1]
 
 
+def as_seen(entry):
+    """What of a command clang-tidy's answer depends on."""
+    words = entry["command"].split()
+    at = words.index("-o")
+    return entry["file"], tuple(w for w in words[:at] + words[at + 2:] if w not in ("-fPIC", "-fPIE"))
+
+
+def write_commands(entries, directory):
+    """A compile_commands.json for clang-tidy, which looks at a file once for each command there."""
+    once = {as_seen(e): e for e in reversed(entries)}
+    with open(os.path.join(directory, "compile_commands.json"), "w", encoding="utf-8") as f:
+        json.dump(list(once.values()), f)
+
+
 def main():
     root, build = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     wanted = tuple(os.path.join(root, d) + "/" for d in sys.argv[3:])
@@ -91,11 +107,12 @@ def main():
     for entry in entries:
         how = entry["command"], included.get(object_of(entry))
         compiled.setdefault(entry["file"], []).append(how)
+    write_commands(entries, stamps.directory)
     todo = [(file, stamps.of(file, how)) for file, how in compiled.items()]
     todo = [job for job in todo if not stamps.has(*job)]
 
     def look(job):
-        code, said = said_by("nice", "-n", "19", "clang-tidy", "-p", build, "--quiet", job[0])
+        code, said = said_by("nice", "-n", "19", "clang-tidy", "-p", stamps.directory, "--quiet", job[0])
         if code == 0 and job[1]:
             stamps.keep(*job)
         return code, said

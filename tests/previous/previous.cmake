@@ -20,7 +20,8 @@ rdmad_test(test_compat ${integration}/test_compat.c ${integration}/upgrade_load.
 add_dependencies(test_compat rdmad rdmactl rdmad_next rdmad_later greet_next greet_later)
 # The same program with the previous release's library.
 rdmad_again(test_compat older LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/previous/now/build/libclient)
-set_tests_properties(test_compat_older PROPERTIES SKIP_RETURN_CODE 77 RESOURCE_LOCK machine)
+set_tests_properties(test_compat_older PROPERTIES SKIP_RETURN_CODE 77)
+rdmad_serial(test_compat_older)
 rdmad_script_test(build_previous ${here}/build.sh LABELS full TIMEOUT 3600 LONG)
-set_tests_properties(build_previous PROPERTIES FIXTURES_SETUP previous)
+set_tests_properties(build_previous PROPERTIES FIXTURES_SETUP previous RESOURCE_LOCK compilers)
 set_tests_properties(test_compat test_compat_older PROPERTIES FIXTURES_REQUIRED previous)
