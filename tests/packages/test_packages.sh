@@ -83,6 +83,13 @@ fi
 while read -r package; do
     ls "$work/new/${package}"_*.deb >/dev/null 2>&1 || fail "no package $package was built"
 done < <(sed -n 's/^Package: //p' debian/control)
+mkdir "$work/doc"
+dpkg-deb -x "$work"/new/rdmad-doc_*.deb "$work/doc"
+tests/packages/doc_links.py "$work/doc/usr/share/doc/rdmad" || fail "pages of rdmad-doc link to what is not in it"
+for file in examples/{hello.c,cpp/mailbox.cpp,python/mailbox.py,versus/write_verbs.c} deploy/{compose.yaml,kubernetes/base/daemonset.yaml} \
+    docs/plots/local.svg docs/SECURITY.md SECURITY.md; do
+    cmp "$file" "$work/doc/usr/share/doc/rdmad/$file" || fail "rdmad-doc has no $file as it is here"
+done
 old_packages
 for name in old new; do
     dpkg-deb --fsys-tarfile "$work/$name"/rdmad_*.deb | tar -xO ./etc/rdmad.json >"$work/settings.$name"
