@@ -8,6 +8,8 @@ Of the README, of docs/ and of the manual pages:
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
   for its placeholders; what cannot be run here is named below, with the test that does it.
+rdmactl(8) has an entry for each command of `rdmactl --help`, and names each method of the administration socket with
+its params.
 docs/TOUR.md is a transcript, which test_tour and test_packages make anew.
 """
 import glob
@@ -203,6 +205,36 @@ def page(path):
             try_synopsis(f"{where}:{text.count(chr(10), 0, match.start()) + 1}", words)
 
 
+def manual_of_rdmactl():
+    """What rdmactl and its daemon have, and rdmactl(8) does not tell of."""
+    page_of = os.path.join("docs", "man", "rdmactl.8.scd")
+    text = open(os.path.join(SOURCE, page_of), encoding="utf-8").read()
+    # An entry: *bench nop*|*read* [_option_...], and what it does behind a tab.
+    entries = set()
+    for line in re.findall(r"^(\*.*)\n\t", text, flags=re.M):
+        for first, others in re.findall(r"\*([a-z][a-z ]*)\*((?:\|\*[a-z]+\*)*)", line):
+            entries.add(first)
+            entries |= {first.split()[0] + " " + other for other in re.findall(r"[a-z]+", others)}
+    commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +[A-Z]", run([RDMACTL, "--help"]).stdout, flags=re.M)
+    bad.extend(f"{page_of}: no entry for the command rdmactl {name}" for name in commands if name not in entries)
+
+    section = re.search(r"^# THE ADMINISTRATION SOCKET\n(.*?)^# ", text, flags=re.M | re.S).group(1)
+    described = re.search(r"^# DESCRIPTION\n(.*?)^# ", text, flags=re.M | re.S).group(1)
+    source = open(os.path.join(SOURCE, "daemon", "ctl", "methods.c"), encoding="utf-8").read()
+    methods = re.findall(r'^    \{"([a-z.]+)", ctl_\w+,(.*?)CTL_\w+\},', source, flags=re.M | re.S)
+    for name, params in methods:
+        here = re.search(r"\*" + re.escape(name) + r"\*(?:\s+\{([^}]*)\})?", section)
+        if not here:
+            bad.append(f"{page_of}: THE ADMINISTRATION SOCKET has no method {name}")
+        elif re.findall(r'"(\w+)":', here.group(1) or "") != re.findall(r'\{"(\w+)", RPC', params):
+            bad.append(f"{page_of}: THE ADMINISTRATION SOCKET has other params of {name} than daemon/ctl/methods.c")
+        command = "log" if name == "log.level" else name.replace(".", " ")
+        if not name.endswith(".show") and f"*{command}*" not in described:
+            bad.append(f"{page_of}: DESCRIPTION does not say that {command} uses control.sock")
+    if len(commands) < 40 or len(methods) < 25:
+        bad.append(f"only {len(commands)} commands and {len(methods)} methods were found: they are read wrongly")
+
+
 def tests():
     out = ""
     for folder, _, names in os.walk(os.path.join(SOURCE, "tests")):
@@ -224,6 +256,7 @@ def main():
         [page for page in sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) if not page.endswith("TOUR.md")] + \
         sorted(glob.glob(os.path.join(SOURCE, "docs", "man", "*.scd")))
     try:
+        manual_of_rdmactl()
         for path in pages:
             page(path)
     finally:
