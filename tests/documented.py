@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: MIT
 """documented.py SOURCE RDMACTL DIRECTORY CC: what the documentation says works, as far as it can be tried.
 
-Of the README, of docs/ and of the manual pages:
+Of the README, of docs/, of the manual pages, and of the READMEs beside deploy/, bench/, contrib/ and tests/vm:
 - code in C compiles, with the names around it that its text speaks of;
 - settings pass `rdmactl config check`;
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
-  for its placeholders; what cannot be run here is named below, with the test that does it.
+  for its placeholders; what cannot be run here is named below, with the test that does it, or why none can;
+- a block is code, settings, a transcript, one that is named below, or shell: no line of shell is passed over.
+
+rdmactl(8) has an entry for each command of `rdmactl --help`, and names each method of the administration socket with
+its params.
 docs/TOUR.md is a transcript, which test_tour and test_packages make anew.
 """
 import glob
@@ -21,7 +25,7 @@ SOURCE, RDMACTL, DIRECTORY, CC = sys.argv[1:5]
 WORK = os.path.join(DIRECTORY, "documented")
 bad = []
 
-# Command lines that another test, or nobody but a person, runs: how they begin, and where.
+# Command lines that another test runs: how they begin, and which.
 ELSEWHERE = {
     "cmake --preset": "test_quickstart", "cmake --build": "test_quickstart",
     "cmake --install": "test_systemd", "systemd-sysusers": "test_systemd",
@@ -29,8 +33,22 @@ ELSEWHERE = {
     "rdmad --runtime-dir": "test_rdmactl", "modprobe rdma_rxe": "suite_verbs",
     "rdmactl cluster": "test_two_machines", "rdmactl upgrade": "test_upgrade",
     "rdmactl session": "test_policy", "rdmactl peer add": "test_rdmactl", "rdmactl -d": "test_rdmactl",
-    "tests/vm/run": "suite_verbs", "./check": "test_check_runs", "tests/soak": None,
+    "tests/vm/run": "suite_verbs", "./check": "test_check_runs", "rdma link": "suite_verbs", "ldconfig": "test_systemd",
+    "scripts/package.sh": "test_packages", "apt-get install ./build/packages": "test_packages",
+    "scripts/site.sh": "test_site", "deploy/image.sh": "test_deploy", "bench/compare": "test_bench_run",
+    "bench/plot": "unit_bench", "SOFT_ROCE_RUN=": "test_soft_roce_action",
+    "kill -STOP": "test_checkpoint", "kill -CONT": "test_checkpoint", "criu": "test_checkpoint",
 }
+# Those that no test runs, and why.
+NOBODY = {
+    "tests/soak": "takes hours; a person starts it before a release",
+    "ctest": "it is what runs this", "RDMAD_BUILD=$PWD/build tests/run.sh": "each test of the integration suite is run so",
+    "RDMAD_VM_KERNEL=": "loads another kernel from the network", "tests/vm/two-hosts": "takes two guests at a time",
+    "podman load": "test_deploy reads the archive by itself: there is no podman",
+    "kubectl": "test_deploy does in namespaces what the files say: there is no kubelet",
+}
+# Blocks that are neither code nor settings nor anything that is typed: how they begin.
+OUTPUT = ("rdmad guard: write to", "sqe 64", '{"time":')
 # Names that stand for something in code.
 PRELUDE = """
 #include <err.h>
@@ -48,7 +66,7 @@ void code(int argc, char **argv, const char *uri, rdmad_session *s, rdmad_pool *
 
 
 def blocks(path):
-    """(line, text) of each block of a page: fenced, or in Markdown indented by four spaces."""
+    """(line, language, text) of each block of a page: fenced, or in Markdown indented by four spaces."""
     lines, out, i = open(path, encoding="utf-8").read().split("\n"), [], 0
     while i < len(lines):
         start = i
@@ -56,11 +74,11 @@ def blocks(path):
             i += 1
             while not lines[i].startswith("```"):
                 i += 1
-            out.append((start + 1, lines[start + 1:i]))
+            out.append((start + 1, lines[start][3:].strip(), lines[start + 1:i]))
         elif path.endswith(".md") and lines[i].startswith("    ") and not lines[i - 1].strip():
             while i < len(lines) and lines[i].startswith("    "):
                 i += 1
-            out.append((start + 1, [line[4:] for line in lines[start:i]]))
+            out.append((start + 1, "", [line[4:] for line in lines[start:i]]))
         i += 1
     return out
 
@@ -149,13 +167,15 @@ COUNT = [0]
 def try_command(where, line):
     for start, test in ELSEWHERE.items():
         if line.startswith(start):
-            if test and test not in TESTS:
+            if test not in TESTS:
                 bad.append(f"{where}: {line}: there is no test {test}")
             return
-    words = shlex.split(line)
-    if words[0] != "rdmactl":
-        bad.append(f"{where}: {line}: nobody runs this; name the test that does in tests/documented.py")
+    if line.startswith(tuple(NOBODY)):
         return
+    if not line.startswith("rdmactl "):
+        bad.append(f"{where}: {line}: nobody runs this; name the test that does in tests/documented.py, or why none can")
+        return
+    words = shlex.split(line)
     words = words[1:]
     if re.search(r"\||\.\.\.|\[", line) or re.search(r"\b(ID|NAME|TOKEN|HOST:PORT)\b", line):
         return # what its words stand for differs: try_synopsis has looked at it
@@ -173,34 +193,89 @@ def try_command(where, line):
         bad.append(f"{where}: {line}: ended with {done.returncode}: {done.stdout[:300]}")
 
 
+PROMPT = r"(\w+[#$]|\$|#) "
+
+
+def typed(language, lines):
+    """The lines of a block that somebody types, without prompts; of a transcript only those that have one."""
+    if language == "text" or any(re.match(PROMPT, line) for line in lines):
+        lines = [line.split(" | ")[0] if line.startswith("$ ") else line for line in lines if re.match(PROMPT, line)]
+    for line in lines:
+        line = re.sub("^" + PROMPT, "", line)
+        # What goes on from the line above: its explanation in the column beside it, or more of a synopsis.
+        if line.strip() and not re.match(r" {20}| +\[", line):
+            yield re.sub(r"\s+# .*|\s{2,}.*", "", line.strip())
+
+
+def try_shell(where, language, lines):
+    for line in typed(language, lines):
+        # Not where one is within quotes.
+        for command in re.split(r" && (?=(?:[^']*'[^']*')*[^']*$)|; (?=(?:[^']*'[^']*')*[^']*$)", line):
+            spoken = re.search(r"(?:^| -- )rdmactl (?!-d )(.*)", command)
+            if spoken:
+                for words in synopses(spoken.group(1).split()):
+                    try_synopsis(where, words)
+            if not re.match(r"for \w+ in |do$|done$", command):
+                try_command(where, command)
+
+
+def try_block(where, language, lines):
+    whole = "\n".join(lines)
+    if language not in ("", "c", "sh", "text", "yaml"):
+        bad.append(f"{where}: what is a block of {language}? tests/documented.py has to know")
+    elif language == "c" or re.search(r"\brdmad_\w+\(|rdmad_session \*", whole) and ";" in whole and language != "text":
+        try_code(where, lines)
+    elif re.match(r"import \w+\n", whole):
+        compile(whole, where, "exec")  # test_python_examples runs it
+    elif whole.startswith(OUTPUT) or language == "yaml":
+        pass
+    elif re.match(r"\s*(\{|\"policy\")", whole):
+        try_settings(where, lines)
+    else:
+        try_shell(where, language, lines)
+
+
 def page(path):
     where = os.path.relpath(path, SOURCE)
     text = open(path, encoding="utf-8").read()
-    for number, lines in blocks(path):
-        here, whole = f"{where}:{number}", "\n".join(lines)
-        if re.search(r"\brdmad_\w+\(|rdmad_session \*", whole) and ";" in whole and "|  " not in whole:
-            try_code(here, lines)
-        elif re.match(r"\s*(\{|\"policy\")", whole) and '"event"' not in whole:
-            try_settings(here, lines)
-        for line in lines:
-            if line.startswith("$ "):
-                line = line.split(" | ")[0]  # of a transcript
-            line = re.sub(r"^(\w+[#$]|\$|#) ", "", line)
-            if not re.match(r"rdmactl |rdmad -|\./quickstart|\./check|tests/\w+ |cmake |systemctl |systemd-|modprobe ", line):
-                continue
-            line = re.sub(r"\s+# .*|\s{2,}.*", "", line)
-            for command in line.split(" && "):
-                if command.startswith("rdmactl ") and " -d " not in command:
-                    for words in synopses(command.split()[1:]):
-                        try_synopsis(here, words)
-                if not re.match(r"rdma link|ldconfig", command):
-                    try_command(here, command)
+    for number, language, lines in blocks(path):
+        try_block(f"{where}:{number}", language, lines)
     # In the text: `rdmactl lease show`, *rdmactl lease show*.
     for match in re.finditer(r"[`*]rdmactl ([a-z][^`*\n]*)[`*]", text):
         words = match.group(1).replace("\\", "").split()
         words = words[:next((i for i, w in enumerate(words) if not re.match(r"[a-z|]+$|--", w)), len(words))]
         if words and words[0] not in ("help",):
             try_synopsis(f"{where}:{text.count(chr(10), 0, match.start()) + 1}", words)
+
+
+def manual_of_rdmactl():
+    """What rdmactl and its daemon have, and rdmactl(8) does not tell of."""
+    page_of = os.path.join("docs", "man", "rdmactl.8.scd")
+    text = open(os.path.join(SOURCE, page_of), encoding="utf-8").read()
+    # An entry: *bench nop*|*read* [_option_...], and what it does behind a tab.
+    entries = set()
+    for line in re.findall(r"^(\*.*)\n\t", text, flags=re.M):
+        for first, others in re.findall(r"\*([a-z][a-z ]*)\*((?:\|\*[a-z]+\*)*)", line):
+            entries.add(first)
+            entries |= {first.split()[0] + " " + other for other in re.findall(r"[a-z]+", others)}
+    commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +[A-Z]", run([RDMACTL, "--help"]).stdout, flags=re.M)
+    bad.extend(f"{page_of}: no entry for the command rdmactl {name}" for name in commands if name not in entries)
+
+    section = re.search(r"^# THE ADMINISTRATION SOCKET\n(.*?)^# ", text, flags=re.M | re.S).group(1)
+    described = re.search(r"^# DESCRIPTION\n(.*?)^# ", text, flags=re.M | re.S).group(1)
+    source = open(os.path.join(SOURCE, "daemon", "ctl", "methods.c"), encoding="utf-8").read()
+    methods = re.findall(r'^    \{"([a-z.]+)", ctl_\w+,(.*?)CTL_\w+\},', source, flags=re.M | re.S)
+    for name, params in methods:
+        here = re.search(r"\*" + re.escape(name) + r"\*(?:\s+\{([^}]*)\})?", section)
+        if not here:
+            bad.append(f"{page_of}: THE ADMINISTRATION SOCKET has no method {name}")
+        elif re.findall(r'"(\w+)":', here.group(1) or "") != re.findall(r'\{"(\w+)", RPC', params):
+            bad.append(f"{page_of}: THE ADMINISTRATION SOCKET has other params of {name} than daemon/ctl/methods.c")
+        command = "log" if name == "log.level" else name.replace(".", " ")
+        if not name.endswith(".show") and f"*{command}*" not in described:
+            bad.append(f"{page_of}: DESCRIPTION does not say that {command} uses control.sock")
+    if len(commands) < 40 or len(methods) < 25:
+        bad.append(f"only {len(commands)} commands and {len(methods)} methods were found: they are read wrongly")
 
 
 def tests():
@@ -222,8 +297,11 @@ def main():
             file.write(os.urandom(100000))
     pages = [os.path.join(SOURCE, "README.md")] + \
         [page for page in sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) if not page.endswith("TOUR.md")] + \
-        sorted(glob.glob(os.path.join(SOURCE, "docs", "man", "*.scd")))
+        sorted(glob.glob(os.path.join(SOURCE, "docs", "man", "*.scd"))) + \
+        [os.path.join(SOURCE, name) for name in ("CONTRIBUTING.md", "bench/README.md", "deploy/README.md", "tests/vm/README.md")] + \
+        sorted(glob.glob(os.path.join(SOURCE, "contrib", "*", "README.md")))
     try:
+        manual_of_rdmactl()
         for path in pages:
             page(path)
     finally:

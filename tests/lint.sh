@@ -29,7 +29,7 @@ scripts() {
     files '*.sh'
     local file
     for file in quickstart check .ci/run tests/soak tests/vm/run tests/vm/two-hosts \
-        debian/rdmad.{postinst,prerm,postrm} debian/tests/{transfer,services,build}; do
+        debian/rdmad.{postinst,prerm,postrm} debian/tests/{transfer,services,build,python}; do
         [ ! -f "$file" ] || printf '%s\n' "$file"
     done
 }

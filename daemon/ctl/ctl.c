@@ -116,9 +116,20 @@ static enum rule_admin admin_for(enum ctl_right right) {
     return least[right];
 }
 
+/* The command that makes the caller one of the group, if that would help. It names the uid: to ask
+ * who that is may take a name service seconds, and all who administer would wait. */
+static const char *how_to_join(const struct ctl_conn *conn, char *buf, size_t size) {
+    *buf = '\0';
+    if (policy_group_would_do(conn->ctl->state->policy, &conn->caller.who, &conn->caller.policy))
+        snprintf(buf, size,
+                 "; what root can do: usermod -aG rdmad $(id -un %u), and then you log in anew",
+                 (unsigned)conn->caller.who.uid);
+    return buf;
+}
+
 static int check_right(const struct ctl_conn *conn, const struct ctl_method *method,
                        struct error *err) {
-    char place[300];
+    char place[300], join[100];
     unsigned uid = (unsigned)conn->caller.who.uid;
     const struct policy_value *admin = &conn->caller.policy.value[RULE_ADMIN];
     if ((enum rule_admin)admin->number >= admin_for(method->right))
@@ -127,9 +138,10 @@ static int check_right(const struct ctl_conn *conn, const struct ctl_method *met
     if (method->right == CTL_ACT)
         return error_set(err, RDMAD_E_PERM,
                          "%s changes the daemon: it is for root, uid %u, group rdmad and whom the "
-                         "policy gives admin \"act\"; you are uid %u with \"%s\" (%.200s)",
+                         "policy gives admin \"act\"; you are uid %u with \"%s\" (%.200s)%s",
                          method->name, (unsigned)geteuid(), uid,
-                         rule_admin_word((enum rule_admin)admin->number), place);
+                         rule_admin_word((enum rule_admin)admin->number), place,
+                         how_to_join(conn, join, sizeof(join)));
     return error_set(err, RDMAD_E_PERM,
                      "%s shows what is of %s: it needs admin \"%s\" of the policy; you are uid %u "
                      "with \"%s\" (%.200s)",

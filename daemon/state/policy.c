@@ -141,6 +141,11 @@ void policy_user(const struct policy *p, const struct policy_who *who, struct us
         out->value[RULE_ADMIN] = (struct policy_value){.number = ADMIN_ACT};
 }
 
+bool policy_group_would_do(const struct policy *p, const struct policy_who *who,
+                           const struct user_policy *u) {
+    return p && p->admins != (gid_t)-1 && !*who->socket && !u->value[RULE_ADMIN].rule;
+}
+
 struct plane_share policy_user_share(const struct user_policy *u) {
     return share_of(u->value);
 }

@@ -52,6 +52,11 @@ struct user_policy {
 };
 void policy_user(const struct policy *p, const struct policy_who *who, struct user_policy *out);
 
+/* Whether who would administer if it were in the group that does: the machine has one, and no rule
+ * says otherwise. u is what policy_user said of who. */
+bool policy_group_would_do(const struct policy *p, const struct policy_who *who,
+                           const struct user_policy *u);
+
 static inline bool policy_allows(const struct user_policy *u, enum rule_key key) {
     return u->value[key].number != 0;
 }

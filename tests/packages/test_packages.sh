@@ -4,7 +4,7 @@
 # test_packages.sh: the Debian packages, in a clean Debian with a systemd of its own (root.sh). They build, lintian
 # has nothing to say, they install and start, transfer, are upgraded while programs are at work, keep what an
 # administrator changed, and are gone when they are purged. Then the system is clean again, and docs/TOUR.md is what
-# somebody sees who begins there.
+# somebody sees who begins there. At last programs are built there, from what rdmad-doc has and by librdmad-dev.
 #
 # What is upgraded from is the same build with a lower version and other settings; in tests/soak it is the commit
 # before, built for that.
@@ -83,6 +83,13 @@ fi
 while read -r package; do
     ls "$work/new/${package}"_*.deb >/dev/null 2>&1 || fail "no package $package was built"
 done < <(sed -n 's/^Package: //p' debian/control)
+mkdir "$work/doc"
+dpkg-deb -x "$work"/new/rdmad-doc_*.deb "$work/doc"
+tests/packages/doc_links.py "$work/doc/usr/share/doc/rdmad" || fail "pages of rdmad-doc link to what is not in it"
+for file in examples/{hello.c,cpp/mailbox.cpp,python/mailbox.py,versus/write_verbs.c} deploy/{compose.yaml,kubernetes/base/daemonset.yaml} \
+    docs/plots/local.svg docs/SECURITY.md SECURITY.md; do
+    cmp "$file" "$work/doc/usr/share/doc/rdmad/$file" || fail "rdmad-doc has no $file as it is here"
+done
 old_packages
 for name in old new; do
     dpkg-deb --fsys-tarfile "$work/$name"/rdmad_*.deb | tar -xO ./etc/rdmad.json >"$work/settings.$name"
@@ -184,4 +191,12 @@ inside bash -c 'cd /packages && exec ./tour.sh --installed' >"$work/tour" 2>"$wo
     fail "the tour ends early, after: $(tail -n 5 "$work/tour")"
 diff -u docs/TOUR.md "$work/tour" >"$work/said.log" ||
     fail "docs/TOUR.md is not what the packages do (+)"
-echo "built, installed, upgraded under load, removed, purged, and toured"
+
+step "programs: those of rdmad-doc build and run with librdmad-dev, and with python3-rdmad"
+cp "$work"/new/{librdmad-dev,python3-rdmad,rdmad-doc}_*.deb debian/tests/{build,python} "$root/packages"
+quiet inside bash -c 'apt-get install -q -y --no-install-recommends /packages/*.deb gcc libc6-dev pkg-config </dev/null'
+quiet plain /packages/build
+tail -n 1 "$work/said.log"
+quiet plain /packages/python
+tail -n 1 "$work/said.log"
+echo "built, installed, upgraded under load, removed, purged, toured, and built with"
