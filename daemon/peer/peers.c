@@ -136,9 +136,9 @@ static void peer_apply_policy(struct peer *p) {
     const struct peer_policy *policy = policy_peer(st->policy, name);
     bool rated = (policy->messages_per_second || policy->questions_per_second) && !p->is_self;
     if (!p->outgoing && plane_peer_share(st->plane, p->id, &policy->share))
-        LOG(WARNING, ("the share of peer %s cannot be set", p->address));
+        LOG_LIMITED(WARNING, ("the share of peer %s cannot be set", p->address));
     if (rated && !rates_join(p, name))
-        LOG(WARNING, ("out of memory for the rates of peer %s", p->address));
+        LOG_LIMITED(WARNING, ("out of memory for the rates of peer %s", p->address));
     rates_set(p, policy->messages_per_second, policy->questions_per_second);
 }
 
@@ -185,10 +185,10 @@ static void peer_up(struct peer *p) {
         AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id),
               ("peer %s at %s is up", p->name, p->address));
     peer_apply_policy(p);
-    LOG(INFO,
-        ("peer %s at %s is up, %s, over %s", p->name, p->address,
-         p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
-        FIELD_U64("PEER", p->id));
+    LOG_LIMITED(INFO,
+                ("peer %s at %s is up, %s, over %s", p->name, p->address,
+                 p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
+                FIELD_U64("PEER", p->id));
     liveness_update(p);
     peer_tell_adders(p, &ok);
     if (p->outgoing) {

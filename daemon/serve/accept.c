@@ -52,7 +52,7 @@ static void on_closed(void *user, const char *why) {
     struct session *s = user;
     assert(s->conn);
     s->conn = NULL; /* freed already */
-    LOG(DEBUG, ("session %" PRIu64 ": %s", s->id, why), FIELD_U64("SESSION", s->id));
+    LOG_LIMITED(DEBUG, ("session %" PRIu64 ": %s", s->id, why), FIELD_U64("SESSION", s->id));
     session_close(s, NULL);
 }
 

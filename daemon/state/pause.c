@@ -61,8 +61,8 @@ int session_pause(struct session *s, const struct pause_order *order, plane_done
         p->by_drain = order->by_drain;
         p->uid = order->uid;
         pause_say(p, order);
-        LOG(NOTICE, ("session %" PRIu64 ": %s", s->id, p->why), FIELD_U64("SESSION", s->id),
-            FIELD_U64("UID", s->uid));
+        LOG_LIMITED(NOTICE, ("session %" PRIu64 ": %s", s->id, p->why), FIELD_U64("SESSION", s->id),
+                    FIELD_U64("UID", s->uid));
     }
     if (news && s->greeted)
         session_tell(s, &p->told);

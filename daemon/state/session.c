@@ -51,8 +51,8 @@ void sessions_apply_policy(struct state *st) {
     list_for_each (node, &st->sessions) {
         struct session *s = list_entry(node, struct session, node);
         if (session_apply_policy(s) || session_tell_plane(s))
-            LOG(WARNING,
-                ("out of memory for the limits of uid %u: the old ones stay", (unsigned)s->uid));
+            LOG_LIMITED(WARNING, ("out of memory for the limits of uid %u: the old ones stay",
+                                  (unsigned)s->uid));
     }
 }
 
@@ -75,7 +75,7 @@ static int session_admit(struct session *s, struct error *err) {
     if (!s->plane)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
     if (session_tell_plane(s))
-        LOG(WARNING, ("out of memory for the share of uid %u", (unsigned)s->uid));
+        LOG_LIMITED(WARNING, ("out of memory for the share of uid %u", (unsigned)s->uid));
     return 0;
 }
 
@@ -163,7 +163,7 @@ void session_hold(struct session *s) {
 void session_release(struct session *s) {
     if (--s->holds)
         return;
-    LOG(DEBUG, ("session %" PRIu64 " is gone", s->id), FIELD_U64("SESSION", s->id));
+    LOG_LIMITED(DEBUG, ("session %" PRIu64 " is gone", s->id), FIELD_U64("SESSION", s->id));
     session_free(s);
 }
 

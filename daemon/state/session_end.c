@@ -100,7 +100,7 @@ static void tell_client(struct session *s, const struct error *why) {
                     FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid),
                     FIELD_STR("NAME", s->name));
     else
-        LOG(DEBUG, ("session %" PRIu64 " ends", s->id), FIELD_U64("SESSION", s->id));
+        LOG_LIMITED(DEBUG, ("session %" PRIu64 " ends", s->id), FIELD_U64("SESSION", s->id));
     if (s->conn) {
         if (why && !goes_on_elsewhere(s, why))
             session_send_error(s, RDMAD_EV_SESSION_ENDED, 0, why);

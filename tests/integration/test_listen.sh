@@ -95,4 +95,18 @@ if "$rdmactl" -d "$work/e" peer add 192.0.2.7:7471 2>"$work/said"; then
     fail "dialled in clear beyond loopback"
 fi
 grep -q 'not dialled.*no identity.*rdmactl cluster' "$work/said" || fail "$(<"$work/said")"
-eventually grep -q 'peer.insecure' "$work/a.log"
+
+echo "* what talks in clear beyond loopback is a warning in the log, in status and in doctor; what does not is none"
+eventually grep -q 'warning: peer.insecure: whoever reaches' "$work/a.log"
+"$rdmactl" -d "$work/a" status | grep -q 'WARNING: peer.insecure: whoever reaches this daemon can be a peer' ||
+    fail "status: $("$rdmactl" -d "$work/a" status)"
+"$rdmactl" -d "$work/a" -j status | grep -q '"insecure": *true' || fail "status -j does not say it"
+"$rdmactl" -d "$work/a" doctor >"$work/said" || true # other checks may be bad here
+grep -q '^warning *listen address .*(peer.insecure): whoever reaches it can be a peer' "$work/said" || fail "doctor: $(<"$work/said")"
+! grep -q 'peer.insecure: whoever' "$work/e.log" || fail "a daemon on loopback warns"
+! "$rdmactl" -d "$work/e" status | grep -q WARNING || fail "status of one on loopback warns"
+"$rdmactl" -d "$work/e" -j status | grep -q '"insecure": *false' || fail "status -j of one on loopback"
+"$rdmactl" -d "$work/e" doctor >"$work/said" || true
+grep -q '^note *listen address .*only daemons of this machine can connect' "$work/said" ||
+    fail "doctor of one on loopback: $(<"$work/said")"
+! grep -q 'peer.insecure)' "$work/said" || fail "doctor of one on loopback warns: $(<"$work/said")"

@@ -3,7 +3,8 @@
 #
 # test_policy.sh: who may do what on a node, with real daemons: users 1000 and 1001 and root. Each sees
 # and ends its own things by every verb and nothing else; rules hold as they are read again; limits are
-# set while sessions are there; a tenant in a container of its own has one socket and sees nobody.
+# set while sessions are there; a tenant in a container of its own has one socket, moves a large file (1 GiB in
+# tests/soak) by it and sees nobody.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 
@@ -235,26 +236,93 @@ contained() {
             --bounding-set=-all --no-new-privs unshare --user --map-user=1000 --map-group=1000 --net \
             --pid --fork --kill-child "$@"' contained "$work/a" "$work/image" "$work/data" "$tenant" "$@"
 }
-size=$((${RDMAD_TEST_TENANT_MIB:-64} << 20))
+# What it runs in is what it says.
+# shellcheck disable=SC2016 # expands in the container
+contained blue sh -c 'echo "uid=$(id -u) memlock=$(ulimit -l) files=$(ls -A "$RDMAD_RUNTIME_DIR")" \
+    "devices=$(ls -A /dev/infiniband 2>/dev/null) links=$(ip -o link show | grep -cv " lo:")" \
+    "pid=$$ others=$(ls -A "$0")"' "$work/a" >"$work/said"
+[ "$(<"$work/said")" = "uid=1000 memlock=64 files=rdmad.sock devices= links=0 pid=1 others=" ] ||
+    fail "the container is another one: $(<"$work/said")"
+size=$((64 << 20))
+[ "${RDMAD_TEST_SCALE:-1}" = 1 ] || size=$((1 << 30))
 head -c "$size" /dev/urandom >"$work/data/large"
 chmod a+r "$work/data/large"
-contained blue "$ctl" share "$work/data/large" --ttl 10m --name large >"$work/blue.uri" 2>"$work/blue.log" &
-pids+=($!)
-uri=$(first_line "$work/blue.uri" $!)
+# contained_share TENANT NAME FILE
+contained_share() {
+    contained "$1" "$ctl" share "$work/data/$3" --ttl 10m --name "$2" >"$work/$1.$2.uri" 2>"$work/$1.$2.log" &
+    pids+=($!)
+    uri=$(first_line "$work/$1.$2.uri" $!)
+}
+share 0 hosts
+contained_share red reds file
+contained_share blue large large
 contained blue "$ctl" -j fetch "$uri" -o "$work/data/fetched" >"$work/said" 2>&1 || fail "$(<"$work/said")"
 cmp "$work/data/large" "$work/data/fetched" || fail "other bytes came"
-for verb in status "session show" "pool show" "lease show" "peer show" "link show" "channel show" \
-    "service show" "device show" "policy show" "limit show" metrics "config show" reload; do
+
+lease=$(lease_of 65532) session=$(session_of 65532)
+verbs=("status" "session show" "pool show" "lease show" "lease show --all" "peer show" "link show" "channel show"
+    "service show" "device show" "policy show" "limit show" "top -b -n 1" "events" "why session $session"
+    "why lease $lease" metrics "config show" reload "log info" drain upgrade "session pause $session"
+    "session kick $session" "lease revoke $lease" "limit set uid:0 weight=1" "peer add 127.0.0.1:1")
+for verb in "${verbs[@]}"; do
     # shellcheck disable=SC2086 # words
     refused "control.sock" contained blue "$ctl" $verb
 done
-share 0 hosts
-refused "nothing is published as" contained blue "$ctl" fetch rdmad:///hosts
+refused "the daemon does not answer" contained blue "$ctl" doctor
+for other in hosts reds; do
+    refused "nothing is published as" contained blue "$ctl" fetch "rdmad:///$other"
+done
 refused "nothing is published as" contained red "$ctl" fetch rdmad:///large
 refused "nothing is published as" root fetch rdmad:///large
+
+if [ -e "$RDMAD_BUILD/python/rdmad/_declared.py" ]; then
+    # Who lists the names of its daemon and watches them, until "end" comes; one a line.
+    cat >"$work/image/names.py" <<'PYTHON'
+import rdmad
+with rdmad.Session() as s:
+    print("list", *(name.name for name in s.names()), flush=True)
+    s.watch()
+    seen = []
+    while seen[-1:] != ["end"]:
+        event = s.next_event(60000)
+        seen.append(event.name.name)
+        print("watch", event.name.name, flush=True)
+PYTHON
+    cp -rL "$RDMAD_BUILD/python/rdmad" "$work/image/rdmad"
+    chmod -R a+rX "$work/image"
+    contained blue env PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$work/image/names.py" >"$work/names" 2>"$work/names.log" &
+    watching=$!
+    pids+=("$watching")
+    first_line "$work/names" "$watching" >/dev/null
+    share 0 later
+    contained_share red red-later file
+    contained_share blue end file
+    wait "$watching" || fail "$(<"$work/names.log")"
+    [ "$(tr '\n' ';' <"$work/names")" = "list large;watch large;watch end;" ] || fail "a tenant sees: $(<"$work/names")"
+else
+    echo "skipped: names as a tenant lists and watches them (the Python package needs python3-cffi)"
+fi
+
+# Nor does who has the same number as a tenant's user, and the daemon's own control.sock.
 expect "any(r['uid'] == 65532 for r in d['sessions'])" root -j session show
-expect "d['sessions'] == []" user 65532 -j session show
-refused "no lease" user 65532 lease revoke "$(lease_of 65532)"
+for noun in session pool lease channel service; do
+    expect "d['${noun}s'] == []" user 65532 -j "$noun" show
+done
+expect "d['leases'] == []" user 65532 -j lease show --all
+expect "d['events'] == []" user 65532 -j events
+expect "any(e['uid'] == 65532 for e in d['events'])" root -j events
+expect "d['objects']['sessions'] == 0 and d['objects']['leases'] == 0 and d['traffic']['ops'] == 0" user 65532 -j status
+user 65532 top -b -n 1 >"$work/said" || fail "$(<"$work/said")"
+! grep -q 65532 "$work/said" || fail "top: $(<"$work/said")"
+refused "nothing is known of" user 65532 why session "$session"
+refused "nothing is known of" user 65532 why lease "$lease"
+refused "no session" user 65532 session pause "$session"
+refused "no session" user 65532 session kick "$session"
+refused "no lease" user 65532 lease revoke "$lease"
+for verb in "peer show" "link show" metrics; do
+    # shellcheck disable=SC2086 # words
+    refused 'admin "all"' user 65532 $verb
+done
 echo "$size bytes moved by a tenant's socket alone"
 
 echo "* what is gone is given back"

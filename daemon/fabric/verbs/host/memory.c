@@ -88,10 +88,11 @@ static void memory_set_mr(struct fabric_memory *m, const struct device *d, struc
 static void memory_deregister(const struct device *d, struct ibv_mr *mr, uint64_t bytes) {
     int failed = ibv_dereg_mr(mr);
     if (failed)
-        LOG(ERR,
-            ("%s: a pool of %" PRIu64 " bytes cannot be deregistered, its pages stay pinned: %s",
-             d->name, bytes, strerror(failed)),
-            FIELD_STR("DEVICE", d->name));
+        LOG_LIMITED(ERR,
+                    ("%s: a pool of %" PRIu64
+                     " bytes cannot be deregistered, its pages stay pinned: %s",
+                     d->name, bytes, strerror(failed)),
+                    FIELD_STR("DEVICE", d->name));
 }
 
 /* ---- pools come and go --------------------------------------------------------------------- */

@@ -200,8 +200,8 @@ static void cq_close(struct cq *cq) {
         ibv_ack_cq_events(cq->cq, cq->events);
     int rc = ibv_destroy_cq(cq->cq);
     if (rc)
-        LOG(ERR,
-            ("%s: a completion queue cannot be destroyed: error %d", cq->verbs->device->name, rc));
+        LOG_LIMITED(ERR, ("%s: a completion queue cannot be destroyed: error %d",
+                          cq->verbs->device->name, rc));
     list_splice(&cq->dying, &cq->dead);
     slot_rings_free(cq);
     cq_free(cq);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_log_flood.c - what anybody can make the daemon say, as often as he likes: of each such thing
+ * ten lines a second are written, and how many were not.
+ */
+#include "tests/integration/false_peer.h"
+#include "tests/support/client.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { A_SECOND = 10, AT_LEAST = 200 };
+
+static unsigned lines_with(const struct tdaemon *d, const char *words, const char *also) {
+    char path[PATH_MAX], line[2048];
+    unsigned n = 0;
+    snprintf(path, sizeof(path), "%s/log", tdaemon_dir(d));
+    FILE *f = fopen(path, "re");
+    CHECK(f, "%s cannot be read", path);
+    while (fgets(line, sizeof(line), f))
+        n += strstr(line, words) && strstr(line, also);
+    fclose(f);
+    return n;
+}
+
+/* Has it said until that is twice what may be written meanwhile, then once more. words: of each
+ * line, of which there are so many kinds. */
+static void flood(const struct tdaemon *d, void (*say)(void *), void *arg, const char *words,
+                  unsigned kinds) {
+    uint64_t since = now_ms();
+    unsigned said = 0, may = 0;
+    for (; said < AT_LEAST || said < 2 * may; said++) {
+        CHECK(now_ms() - since < TEST_PATIENCE_MS, "too slow for a flood: %u said", said);
+        say(arg);
+        may = A_SECOND * ((unsigned)((now_ms() - since) / 1000) + 2);
+    }
+    sleep_ms(1100);
+    say(arg);
+    for (unsigned tries = 0; !lines_with(d, words, "more like it were not shown"); tries++) {
+        CHECK(tries < 20, "what is dropped is not counted");
+        sleep_ms(50);
+    }
+    unsigned seen = lines_with(d, words, "");
+    may = kinds * A_SECOND * ((unsigned)((now_ms() - since) / 1000) + 1);
+    printf("  \"%s\": said %u times, %u lines, at most %u\n", words, said + 1, seen, may);
+    CHECK(seen <= may, "%u lines of %u that were caused, at most %u in this time", seen, said + 1,
+          may);
+}
+
+static void come_and_go(void *arg) {
+    struct false_peer p;
+    if (false_peer_try(&p, tdaemon_listen(arg), test_fabric()))
+        false_peer_close(&p);
+}
+
+static void who_says_hello_without_pause_does_not_fill_the_log(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    flood(d, come_and_go, d, "is up, accepted", 1);
+    tdaemon_stop(d);
+}
+
+struct own_session {
+    struct tdaemon *daemon;
+    uint64_t id;
+    bool paused;
+};
+
+static void pause_or_resume(void *arg) {
+    struct own_session *s = arg;
+    const char *method = s->paused ? "session.resume" : "session.pause";
+    json_decref(tdaemon_call(s->daemon, method, json_pack("{s:I}", "id", (json_int_t)s->id)));
+    s->paused = !s->paused;
+}
+
+static void who_pauses_his_session_without_pause_does_not_fill_the_log(void) {
+    struct rdmad_session_info info = RDMAD_SESSION_INFO_INIT;
+    struct own_session own = {.daemon = tdaemon_start("127.0.0.1", NULL)};
+    rdmad_session *s = client_open(own.daemon);
+    rdmad_session_get_info(s, &info);
+    own.id = info.id;
+    flood(own.daemon, pause_or_resume, &own, "d the session", 1);
+    rdmad_close(s);
+    tdaemon_stop(own.daemon);
+}
+
+static void open_and_close(void *arg) {
+    rdmad_close(client_open(arg));
+}
+
+static void sessions_that_come_and_go_do_not_fill_the_log_of_who_debugs(void) {
+    const char *const args[] = {"--log-level", "debug", NULL};
+    struct tdaemon *d = tdaemon_start("127.0.0.1", args);
+    flood(d, open_and_close, d, "debug: session ", 4); /* name, hang-up, end, gone */
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(who_says_hello_without_pause_does_not_fill_the_log),
+          CASE(who_pauses_his_session_without_pause_does_not_fill_the_log),
+          CASE(sessions_that_come_and_go_do_not_fill_the_log_of_who_debugs))
