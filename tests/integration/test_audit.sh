@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The audit of real daemons: who was admitted, granted, attached, refused and revoked, and what an
-# administrator did, as lines of JSON and in the log; a file that was moved away; a flood.
+# The audit of real daemons: who was admitted, granted, attached, refused, revoked and throttled, and
+# what an administrator did, as lines of JSON and in the log; a file that was moved away; a flood.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 
@@ -67,6 +67,26 @@ echo "* what an administrator does, and who may not"
 lease=${uri##*/lease/} lease=${lease%%\?*}
 a lease revoke "$lease" >/dev/null || fail "revoke"
 sees 1 admin lease.revoke uid="$(id -u)" object=lease id="$lease"
+
+echo "* an owner revokes; who asks too often is throttled"
+"$rdmactl" -d "$work/a" share "$work/file" --ttl 60s >"$work/uri2" 2>"$work/share2.log" &
+owner=$!
+pids+=("$owner")
+own=$(first_line "$work/uri2" $owner)
+lease=${own##*/lease/} lease=${lease%%\?*}
+[ "$(event revoked owner)" = 0 ] || fail "revoked before: $(<"$file")"
+kill -INT $owner
+wait $owner || true
+sees 1 revoked owner uid="$(id -u)" pid=$owner object=lease id="$lease"
+eventually grep -q "lease $lease is revoked by its owner, 0 lessees are attached .*audit=revoked cause=owner" "$work/a.log"
+[ "$(event revoked owner)" = 1 ] || fail "one revocation is told more than once: $(<"$file")"
+[ "$(event throttled calls)" = 0 ] || fail "throttled before: $(<"$file")"
+a limit set "uid:$(id -u)" calls_per_second_per_uid=2 >/dev/null
+a fetch "$wrong" -o "$work/out" >"$work/said" 2>&1 && fail "a guess is right"
+a limit set "uid:$(id -u)" calls_per_second_per_uid=20000 >/dev/null
+sees 1 throttled calls uid="$(id -u)" object=session
+eventually grep -q "uid $(id -u) makes more than 2 requests a second .*audit=throttled cause=calls" "$work/a.log"
+
 if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work"
     chmod 666 "$work/a/control.sock"

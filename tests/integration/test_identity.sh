@@ -54,15 +54,28 @@ has() { # FILE PATTERN
     grep -q -- "$2" "$1"
 }
 
-# refused NAME PORT WORDS [NAME WORDS]: NAME dials and is told WORDS; the log of the other NAME has its own.
+# audits NAME CAUSE: how many refusals for that cause its audit has told.
+audits() {
+    grep -c "audit=refused cause=$2 " "$work/$1.log" || true
+}
+# refused NAME PORT WORDS [NAME WORDS]: NAME dials and is told WORDS; the log of the other NAME has its own. WORDS
+# of the audit ("tls.CAUSE") are there once, as the try was.
 refused() {
-    local ups
+    local ups told=0
+    [ $# -lt 5 ] || told=$(audits "$4" "$5")
     ups=$(up "$1")
     if timeout 100 "$rdmactl" -d "$work/$1" peer add "127.0.0.1:$2" >"$work/said" 2>&1; then
         fail "$1 was let in at $2: $(ctl "$1" peer show)"
     fi
     grep -q -- "$3" "$work/said" || fail "$1 was told: $(<"$work/said"), not: $3"
-    [ $# -lt 5 ] || eventually has "$work/$4.log" "$5"
+    [ $# -lt 5 ] || case $5 in
+        tls.*)
+            tells_more() { [ "$(audits "$1" "$2")" != "$3" ]; }
+            eventually tells_more "$4" "$5" "$told"
+            [ "$(audits "$4" "$5")" = $((told + 1)) ] || fail "$4 has told of $5 $(audits "$4" "$5") times, and $told before"
+            ;;
+        *) eventually has "$work/$4.log" "$5" ;;
+    esac
     [ "$(up "$1")" = "$ups" ] || fail "$1 has another peer"
 }
 

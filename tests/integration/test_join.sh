@@ -38,9 +38,14 @@ ctl b peer show | grep -q 'alpha *tls' || fail "$(ctl b peer show)"
 eventually grep -q 'cause=join.granted' "$work/a.log" # the log says who has joined
 
 echo "* a token twice, and guesses"
-refusals() { grep -c 'cause=join' "$work/a.log" || true; }
 if ctl c "${join[@]:1}" --name gamma --identity "$work/c.id" >"$work/said" 2>&1; then fail "a token was used twice"; fi
 grep -q 'used' "$work/said" || fail "$(<"$work/said")"
+told() { grep -c 'audit=refused cause=join.refused ' "$work/a.log" || true; }
+tells() { [ "$(told)" != 0 ]; }
+eventually tells # once, and why, where the CA is
+[ "$(told)" = 1 ] || fail "$(told) lines of one refusal"
+grep -q 'the token is not known: it was used, .*audit=refused cause=join.refused' "$work/a.log" ||
+    fail "the audit has no reason: $(grep 'cause=join' "$work/a.log")"
 token=${join[4]}
 guesses=40
 [ "${RDMAD_TEST_SCALE:-1}" = 1 ] || guesses=10000
