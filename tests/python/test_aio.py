@@ -4,6 +4,7 @@ import asyncio
 import functools
 import gc
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -24,6 +25,15 @@ async def begun():
     """What was awaited has been submitted: a turn to prepare it, one to submit it."""
     for _ in range(3):
         await asyncio.sleep(0)
+
+
+def stop(pid):
+    """Returns when each of its threads stands still: the signal is on its way to them for a moment."""
+    os.kill(pid, signal.SIGSTOP)
+    folder = f"/proc/{pid}/task"
+    while any(pathlib.Path(folder, task, "stat").read_text("ascii").rpartition(")")[2].split()[0] != "T"
+              for task in os.listdir(folder)):
+        time.sleep(0.001)
 
 
 class Pair(unittest.IsolatedAsyncioTestCase):
@@ -148,7 +158,7 @@ class Cancels(Pair):
         box[:], piece[:] = b"\xff" * len(box), bytes(len(piece))
         lease, there = await self.granted(box)
         await there.read(0, piece[:1])
-        os.kill(int(os.environ["A_PID"]), signal.SIGSTOP)
+        stop(int(os.environ["A_PID"]))
         try:
             read = asyncio.ensure_future(there.read(0, piece))
             await begun()
