@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * proxy.c - see proxy.h. One lock over everything: the thread has it for each of its turns.
+ *
+ * The test forks meanwhile, and a lock of the allocator that the thread had at that moment would
+ * stay locked in the child for ever (AddressSanitizer's does). So the thread never calls malloc,
+ * and proxy_start returns when it runs: what starts a thread calls malloc.
  */
 #include "tests/support/proxy.h"
 
@@ -12,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,6 +36,7 @@ struct flow {
 
 struct proxy {
     pthread_mutex_t lock;
+    pthread_barrier_t runs;
     pthread_t thread;
     char host[32], to[32];
     uint16_t port[PORTS];
@@ -100,14 +106,21 @@ static void begin(struct proxy *p, unsigned which) {
     p->flow[p->flows++] = (struct flow){.fd = {fd, there}};
 }
 
+static void make_room(struct pipe *in) {
+    const size_t room = 2 * in->room + CHUNK;
+    void *bytes =
+        in->room ? mremap(in->bytes, in->room, room, MREMAP_MAYMOVE)
+                 : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(bytes != MAP_FAILED, "no memory for what is held back: %s", strerror(errno));
+    in->bytes = bytes;
+    in->room = room;
+}
+
 static void take_in(struct flow *f, int side) {
     struct pipe *in = &f->from[side];
     while (!in->ended && in->size < HELD_MAX && (f->held || in->size < CHUNK)) {
-        if (in->room - in->size < CHUNK) {
-            in->room = 2 * in->room + CHUNK;
-            in->bytes = realloc(in->bytes, in->room);
-            CHECK(in->bytes, "no memory for what is held back");
-        }
+        if (in->room - in->size < CHUNK)
+            make_room(in);
         ssize_t n = recv(f->fd[side], in->bytes + in->size, CHUNK, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
@@ -142,7 +155,8 @@ static void pass_on(struct flow *f, int side) {
 static void end(struct flow *f) {
     for (int side = 0; side < 2; side++) {
         close(f->fd[side]);
-        free(f->from[side].bytes);
+        if (f->from[side].room)
+            munmap(f->from[side].bytes, f->from[side].room);
     }
 }
 
@@ -165,6 +179,7 @@ static void turn(struct proxy *p) {
 
 static void *run(void *arg) {
     struct proxy *p = arg;
+    pthread_barrier_wait(&p->runs);
     for (bool stop = false; !stop;) {
         struct pollfd on[PORTS + 2 * FLOWS];
         unsigned n = 0;
@@ -215,7 +230,9 @@ struct proxy *proxy_start(const struct tdaemon *to) {
         p->listener[i] = fd;
     }
     pthread_mutex_init(&p->lock, NULL);
+    pthread_barrier_init(&p->runs, NULL, 2);
     CHECK(!pthread_create(&p->thread, NULL, run, p), "no thread for a proxy");
+    pthread_barrier_wait(&p->runs);
     return p;
 }
 
@@ -286,6 +303,7 @@ void proxy_stop(struct proxy *p) {
         end(&p->flow[--p->flows]);
     for (unsigned i = 0; i < p->ports; i++)
         close(p->listener[i]);
+    pthread_barrier_destroy(&p->runs);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
