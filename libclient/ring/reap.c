@@ -49,7 +49,10 @@ void rdmad_ring_closed(struct rdmad_ring *r) {
     /* The daemon may have said on the socket why. */
     if (rdmad_check_gone(s))
         return;
+    /* What lies there is the last that it said, also where the kernel closed the ring first. */
     pthread_mutex_lock(&s->lock);
+    if (!rdmad_ring_is_stale(r))
+        rdmad_control_receive(s);
     if (!rdmad_ring_is_stale(r))
         rdmad_control_gone(s, "rdmad closed the ring: it was stopped or has ended this session");
     pthread_mutex_unlock(&s->lock);

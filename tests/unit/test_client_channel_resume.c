@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* librdmad's channels when one daemon goes and the next comes. */
 #include "libclient/base/session.h" /* first: its parameters are named as our globals */
+#include "libclient/ring/reap.h"
 
 #include "tests/unit/away_rig.h"
 #include <criterion/criterion.h>
@@ -65,6 +66,19 @@ Test(channel_resume, what_it_has_waited_at_one_daemon_the_next_is_told) {
     cr_expect(second >= first + 40, "%u ms after %u ms", second, first);
     say_way(false);
     cr_expect_eq(waited_ms(), 0, "it was there meanwhile");
+}
+
+/* When a daemon is killed the kernel may close the ring's socket before the session's. */
+Test(channel_resume, what_was_said_last_counts_where_the_ring_is_closed_first) {
+    struct rdmad_ev_channel_way there = {.channel = 41};
+    waited_ms();
+    usleep(40000);
+    fake_event(&fake, RDMAD_EV_CHANNEL_WAY, &there, sizeof(there));
+    rdmad_ring_closed(ring);
+    cr_assert(!rdmad_is_open(s));
+    fake_go(&fake);
+    away_come_back();
+    cr_expect_eq(away.asked[(away.nasked - 1) % 4].waited_ms, 0, "it was there");
 }
 
 Test(channel_resume, one_whose_other_end_goes_waits_from_then_on) {
