@@ -56,6 +56,7 @@ int cmd_bench(const struct command *self, int argc, char **argv);
 int cmd_doctor(const struct command *self, int argc, char **argv);
 int cmd_top(const struct command *self, int argc, char **argv);
 int cmd_events(const struct command *self, int argc, char **argv);
+int cmd_trace(const struct command *self, int argc, char **argv);
 int cmd_why(const struct command *self, int argc, char **argv);
 int cmd_metrics(const struct command *self, int argc, char **argv);
 int cmd_config_check(const struct command *self, int argc, char **argv);
@@ -165,7 +166,11 @@ struct failure {
 /* Calls method over control.sock; takes over params (NULL: none). Returns the result, the caller's,
  * or NULL and *why. */
 json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct failure *why);
-/* The same, reporting the failure itself. */
+/* The same in two steps, for several calls on one connection: a descriptor, or -1. */
+int daemon_dial(uint64_t patience, struct failure *why);
+json_t *daemon_ask(int fd, const char *method, json_t *params, uint64_t patience,
+                   struct failure *why);
+/* As daemon_try, reporting the failure itself. */
 json_t *daemon_call(const char *method, json_t *params, uint64_t patience);
 
 /* ---- a daemon that is there and does not answer (patience.c) -------------------------------- */

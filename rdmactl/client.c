@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client.c - one call to the daemon over control.sock: connect, a line out, a line in, within the
- * time that the caller or --timeout allows.
+ * client.c - calls to the daemon over control.sock: connect, a line out, a line in, within the time
+ * that the caller or --timeout allows.
  */
 #include "common/runtime_dir.h"
 #include "rdmactl/cli.h"
@@ -125,7 +125,12 @@ static json_t *client_answer(json_t *doc, struct failure *why) {
     return result;
 }
 
-json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct failure *why) {
+int daemon_dial(uint64_t patience, struct failure *why) {
+    return client_connect(patience_ms(patience), why);
+}
+
+json_t *daemon_ask(int fd, const char *method, json_t *params, uint64_t patience,
+                   struct failure *why) {
     uint64_t timeout_ms = patience_ms(patience);
     json_t *request = json_pack("{s:s, s:i, s:s}", "jsonrpc", "2.0", "id", 1, "method", method);
     if (params)
@@ -135,9 +140,9 @@ json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct
     char *line = NULL;
     size_t size = 0;
     json_t *result = NULL;
-    int fd = text ? client_connect(timeout_ms, why)
+    int rc = text ? client_send(fd, text, strlen(text), why)
                   : failure_set(why, "RDMAD_E_NOMEM", "out of memory for the request");
-    if (fd >= 0 && !client_send(fd, text, strlen(text), why) && !client_send(fd, "\n", 1, why) &&
+    if (!rc && !client_send(fd, "\n", 1, why) &&
         !client_receive(fd, &line, &size, timeout_ms, why)) {
         json_t *doc = json_loadb(line, size, 0, NULL);
         if (doc)
@@ -145,10 +150,19 @@ json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct
         else
             failure_set(why, "RDMAD_E_PROTOCOL", "rdmad's answer is not JSON");
     }
-    if (fd >= 0)
-        close(fd);
     free(line);
     free(text);
+    return result;
+}
+
+json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct failure *why) {
+    int fd = daemon_dial(patience, why);
+    if (fd < 0) {
+        json_decref(params);
+        return NULL;
+    }
+    json_t *result = daemon_ask(fd, method, params, patience, why);
+    close(fd);
     return result;
 }
 

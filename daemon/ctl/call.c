@@ -65,6 +65,16 @@ bool ctl_sees(const struct ctl_call *call, const struct session *s) {
     return ctl_sees_all(call) || (s->uid == ctl_caller(call)->who.uid && !s->tenant);
 }
 
+struct ctl_hold *ctl_held(const struct ctl_call *call) {
+    assert(call->calls);
+    return call->calls->hold;
+}
+
+void ctl_hold(struct ctl_call *call, struct ctl_hold *hold) {
+    assert(call->calls && (!hold || !call->calls->hold));
+    call->calls->hold = hold;
+}
+
 struct state *ctl_state(const struct ctl_call *call) {
     return call->state;
 }
@@ -86,6 +96,9 @@ void ctl_fail(struct ctl_call *call, const struct error *why) {
 
 void ctl_calls_drop(struct ctl_calls *calls) {
     struct list *node;
+    if (calls->hold)
+        calls->hold->gone(calls->hold);
+    calls->hold = NULL;
     while ((node = list_pop(&calls->list)))
         list_entry(node, struct ctl_call, node)->calls = NULL;
 }

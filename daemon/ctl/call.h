@@ -29,6 +29,14 @@ bool ctl_sees_all(const struct ctl_call *call);
 bool ctl_may_act(const struct ctl_call *call); /* on what is of others */
 /* Connections to control.sock; only while the handler has not returned. */
 unsigned ctl_conns(const struct ctl_call *call);
+/* What a connection has begun that is more than calls, and ends with it: one at a time. gone is
+ * called when the connection is. */
+struct ctl_hold {
+    void (*gone)(struct ctl_hold *hold);
+};
+/* Both only while the handler has not returned. NULL: there is none, or none any more. */
+struct ctl_hold *ctl_held(const struct ctl_call *call);
+void ctl_hold(struct ctl_call *call, struct ctl_hold *hold);
 /* Takes over result; NULL is answered as out of memory. */
 void ctl_reply(struct ctl_call *call, json_t *result);
 void ctl_fail(struct ctl_call *call, const struct error *why);
@@ -60,6 +68,7 @@ struct ctl_calls {
     struct state *state;
     const unsigned *conns;
     const struct ctl_caller *caller;
+    struct ctl_hold *hold;
     /* One of them was answered and is freed. The callee frees line; NULL: there is none to send,
      * because none is due or for want of memory. The handler that answered may still be on the
      * stack. */

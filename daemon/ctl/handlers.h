@@ -12,6 +12,7 @@ ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show; /* show.c */
 ctl_handler ctl_peer_show, ctl_link_show;                    /* show.c */
 ctl_handler ctl_channel_show, ctl_service_show;              /* show_channel.c */
 ctl_handler ctl_events;                                      /* events.c */
+ctl_handler ctl_trace;                                       /* trace.c */
 ctl_handler ctl_why;                                         /* why.c */
 ctl_handler ctl_device_show;                                 /* device.c */
 ctl_handler ctl_lease_revoke, ctl_peer_add, ctl_reload;      /* act.c */

@@ -31,6 +31,7 @@ struct plane;
 struct plane_session;
 struct plane_lane;
 struct plane_window;
+struct plane_trace;
 struct ring; /* ipc/ring.h */
 
 typedef void plane_done(void *arg, const struct error *result);
@@ -162,6 +163,47 @@ struct plane_user_stats {
 /* What holds for the user, who need not have a session. */
 void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out);
 
+/* ---- traces ------------------------------------------------------------------------------ */
+
+/* Which ops are of a trace; all zero: all of them. */
+struct plane_trace_filter {
+    uint64_t session; /* 0: of any */
+    uint64_t peer; /* that goes to the peer of that number (plane_lane_peer); 0: to any, or none */
+    uint64_t slower_ns; /* that took longer; 0: or not */
+    uint32_t opcodes;   /* a bit each; 0: all */
+    uid_t uid;
+    bool of_uid;                   /* of uid's sessions, */
+    bool no_tenants;               /* and not of a tenant's (plane_session_of_tenant) */
+    bool failed;                   /* that was not done */
+    bool begun;                    /* as they begin, too; never with slower_ns or failed */
+    char node[RDMAD_NAME_MAX + 1]; /* that goes to a peer of that name; "": to any, or none */
+};
+
+/* An op of a client that has ended, or begun. */
+struct plane_traced {
+    uint64_t at_ns;                    /* when its completion was published; or it was taken */
+    uint64_t span_ns;                  /* since it was taken */
+    uint64_t session, peer, user_data; /* peer 0: none */
+    uint64_t bytes;                    /* that it was to move; of a RECV those that came */
+    uint64_t lease;                    /* the owner's number of it; 0: none */
+    uid_t uid;
+    int status;
+    uint8_t opcode; /* may be none that there is */
+    uint8_t outcome;
+    uint8_t route; /* PLANE_ROUTES: none, or it is not known */
+    bool begun;
+    char node[RDMAD_NAME_MAX + 1]; /* the peer's */
+};
+
+/* Begins with what each worker takes from now on. What nobody reads in time is dropped, some
+ * thousand records on, and counted; no worker waits for a reader. NULL: out of memory. */
+struct plane_trace *plane_trace_begin(struct plane *p, const struct plane_trace_filter *filter);
+/* The oldest, at most so many; returns how many. */
+unsigned plane_trace_read(struct plane_trace *t, struct plane_traced *out, unsigned room);
+bool plane_trace_more(const struct plane_trace *t);        /* there is something to read */
+uint64_t plane_trace_dropped(const struct plane_trace *t); /* so far */
+void plane_trace_end(struct plane_trace *t);               /* and frees it */
+
 /* ---- sessions ---------------------------------------------------------------------------- */
 
 struct plane_session_stats { /* written by the worker, relaxed */
@@ -170,6 +212,8 @@ struct plane_session_stats { /* written by the worker, relaxed */
 
 /* Puts the session on the least loaded worker. NULL when out of memory. */
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie);
+/* Its user is a tenant's, not the machine's of that uid; before the session has a ring. */
+void plane_session_of_tenant(struct plane_session *s);
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
 /* A copy, as of now, for other threads than the worker. */
 static inline struct plane_session_stats plane_session_stats_now(const struct plane_session *s) {
@@ -343,6 +387,8 @@ unsigned plane_worker_of_session(const struct plane_session *s);
  * memory. */
 struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, bool secured,
                                   void *cookie);
+/* Whose it is, for traces; before anything else is asked of it. */
+void plane_lane_peer(struct plane_lane *lane, uint64_t number, const char *node);
 const struct fabric_ops *plane_lane_fabric(const struct plane_lane *lane);
 /* Makes a new link, instead of any that it had; done's blob is the hello for the peer. */
 void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg);

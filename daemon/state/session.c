@@ -74,6 +74,8 @@ static int session_admit(struct session *s, struct error *err) {
     s->plane = plane_session_add(st->plane, s->id, s->uid, s);
     if (!s->plane)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
+    if (s->tenant)
+        plane_session_of_tenant(s->plane);
     if (session_tell_plane(s))
         LOG_LIMITED(WARNING, ("out of memory for the share of uid %u", (unsigned)s->uid));
     return 0;

@@ -32,6 +32,7 @@ struct porter;     /* ipc/porter.h */
 struct rota;       /* ipc/rota.h */
 struct survey;     /* ctl/device.c */
 struct metrics;    /* ctl/metrics_door.h */
+struct tracer;     /* ctl/trace.c */
 struct identity;   /* state/identity.h */
 struct kept;       /* ipc/kept.h */
 
@@ -61,6 +62,7 @@ struct state {
     struct peers *peers;
     struct identity *identity;      /* NULL in tests that have none */
     struct survey *survey;          /* of devices, under way */
+    struct tracer *tracers;         /* who traces ops */
     struct metrics *metrics;        /* NULL in tests that have none */
     uint8_t node_id[16];            /* random, new at each start */
     struct life life;               /* which of the node's this start is; number 0 in tests: none */

@@ -29,6 +29,11 @@ int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     return sqe->opcode == RDMAD_OP_SEND ? send_take(ch, r, sqe, rq) : recv_take(ch, r, sqe, rq);
 }
 
+/* One that waits behind a fence has no channel yet. */
+struct op_lane *channel_op_lane(const struct op *op) {
+    return op->channel ? op->channel->lane : NULL;
+}
+
 void channel_op_cancel(struct worker *w, struct op *op, int status) {
     (void)w;
     assert(op->channel && (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV));

@@ -14,6 +14,8 @@ int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
 /* op_cancel for an op with a channel: ends it now, or when what the fabric has of it has come back.
  */
 void channel_op_cancel(struct worker *w, struct op *op, int status);
+/* The lane of an op's channel; NULL: it has none. */
+struct op_lane *channel_op_lane(const struct op *op);
 /* env.complete for a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a channel,
  * or is NULL (the message is of the daemon's own). */
 void channel_part_ended(struct worker *w, struct op_part *part);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct op;
+struct op_lane;
 struct op_request;
 struct op_ring;
 struct rdmad_sqe;
@@ -44,6 +45,8 @@ struct op_kind {
     void (*release)(struct op *op);
     /* The number of the lease that the op is about, as its owner knows it. */
     uint64_t (*lease_number)(const struct op *op);
+    /* The lane that it goes by, if that is not its lease's; NULL: it goes by none. */
+    struct op_lane *(*lane)(const struct op *op);
 };
 
 #endif

@@ -12,6 +12,7 @@
 #include "daemon/op/engine/part.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/tally.h"
+#include "daemon/op/engine/trace.h"
 #include "daemon/op/engine/validate.h"
 #include <assert.h>
 
@@ -110,6 +111,8 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
         op_name(r, op);
     counter_add(&s->stats.ops_inflight, op->charged);
     counter_add(&w->counters.ops_inflight, op->charged);
+    if (trace_is_on(w))
+        trace_began(w, op);
     return op;
 }
 
@@ -227,6 +230,8 @@ void op_end(struct worker *w, struct op *op, const struct op_result *result) {
     probe_op_ended(op, s->id, op->tag.user_data, op->opcode, result->bytes, result->status);
     if (r) {
         op_count_end(w, op, result);
+        if (trace_is_on(w))
+            trace_ended(w, op, result);
         if (op->lease && op->lease->use)
             op_count_use(w, op->lease->use, op, result);
         if (is_the_next_daemons(op, result))
@@ -260,4 +265,6 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     counter_add(&w->counters.ops, 1);
     if (status)
         tally_refused(w, r->session, sqe, status, lease_id);
+    if (trace_is_on(w))
+        trace_answered(w, r->session, sqe, &result);
 }

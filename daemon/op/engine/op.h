@@ -86,6 +86,8 @@ struct op_lane {
     struct list channels;     /* of struct op_channel, by lane_node */
     enum op_lane_state state; /* seam/lanes.c changes it */
     struct plane_lane_stats stats;
+    uint64_t peer; /* for traces, */
+    char node[RDMAD_NAME_MAX + 1];
 };
 
 struct op_channel;   /* channel/channel.h */
@@ -127,6 +129,7 @@ struct op_session {
     struct op_account *uid, *all;
     uint64_t name_bytes;      /* of its rings' tables of names; account.c */
     uint64_t turn, spent;     /* when it was last served; what it owes, in sqes: admit.c */
+    bool tenant;              /* its uid is that of a tenant's user */
     bool shut;                /* takes no more sqes: violated, or being dropped */
     bool paused;              /* takes none for now: all its rings are in throttled */
     bool parting;             /* its channels neither send nor take any more, nor get another way */
@@ -321,6 +324,13 @@ struct op_result {
     uint64_t bytes; /* or value */
     uint64_t info;  /* lease_id or imm */
 };
+
+/* The lane that an op's bytes go by to its lease; NULL: none, or it was dropped. The op's own route
+ * may be gone. */
+static inline struct op_lane *op_lane_of(const struct op *op) {
+    struct op_route *route = op->lease ? op->lease->route : NULL;
+    return route && !route->local ? container_of(route, struct op_lane, route) : NULL;
+}
 
 /* Which opcodes end by themselves: fences wait for them, and they count for max_session_ops. RECV
  * and NOTIFIED wait for somebody else; account.h counts both. */

@@ -4,12 +4,6 @@
  */
 #include "daemon/op/engine/tally.h"
 
-/* The lane that its bytes go by; NULL: none, or it was dropped. Its own route may be gone. */
-static struct op_lane *lane_of_op(const struct op *op) {
-    struct op_route *route = op->lease ? op->lease->route : NULL;
-    return route && !route->local ? container_of(route, struct op_lane, route) : NULL;
-}
-
 static bool is_alike(const struct latency_note *a, const struct latency_note *b) {
     return a->since_ns == b->since_ns && a->session == b->session && a->lane == b->lane &&
            a->opcode == b->opcode && a->route == b->route;
@@ -118,7 +112,7 @@ void tally_refused(struct worker *w, struct op_session *s, const struct rdmad_sq
  */
 
 void tally_op(struct worker *w, const struct op *op, const struct op_result *result) {
-    struct op_lane *lane = lane_of_op(op);
+    struct op_lane *lane = op_lane_of(op);
     if (lane)
         count_lane(lane, op, result);
     if (!result->status) {

@@ -40,6 +40,12 @@ struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned wor
     return lane;
 }
 
+void plane_lane_peer(struct plane_lane *lane, uint64_t number, const char *node) {
+    assert(!lane->hellos);
+    lane->op.peer = number;
+    snprintf(lane->op.node, sizeof(lane->op.node), "%s", node);
+}
+
 const struct fabric_ops *plane_lane_fabric(const struct plane_lane *lane) {
     return lane->op.route.fabric->ops;
 }

@@ -54,6 +54,11 @@ struct plane_lane {
     struct call *opening; /* the open that is not answered yet */
 };
 
+struct plane_trace {
+    unsigned workers;
+    struct op_trace *of[]; /* one a worker */
+};
+
 struct plane_window {
     struct plane *plane;
     struct worker *worker;

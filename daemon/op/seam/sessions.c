@@ -92,6 +92,15 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     return ps;
 }
 
+static void mark_tenants(struct call *c) {
+    c->session->op.tenant = true;
+    call_finish(c);
+}
+
+void plane_session_of_tenant(struct plane_session *s) {
+    call_post(call_prepare_of(s, CALL_SESSION, mark_tenants, NULL, NULL));
+}
+
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s) {
     return &s->op.stats;
 }

@@ -26,11 +26,13 @@ static const struct op_kind send = {
     .admit = channel_admit,
     .admitted_late = true,
     .cancel = channel_op_cancel,
+    .lane = channel_op_lane,
 };
 
 static const struct op_kind recv = {
     .admit = channel_admit,
     .cancel = channel_op_cancel,
+    .lane = channel_op_lane,
 };
 
 const struct op_kind *const op_kinds[RDMAD_OP_COUNT] = {

@@ -24,6 +24,7 @@
 #include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/tally.h"
+#include "daemon/op/engine/trace.h"
 #include "daemon/op/turn/turn.h"
 #include <assert.h>
 #include <errno.h>
@@ -144,6 +145,8 @@ static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
         return;
     if (w->latency.count)
         tally_settle(w, clock_now_ns());
+    if (trace_is_on(w))
+        trace_settle(w, clock_now_ns());
     set_timer(w, worker_next_ns(w));
     count_lanes(w);
     counter_add(&w->counters.sleeps, 1);

@@ -19,6 +19,7 @@
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
 #include "daemon/op/engine/tally.h"
+#include "daemon/op/engine/trace.h"
 #include "daemon/op/engine/untaken.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/engine/watch.h"
@@ -135,6 +136,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     w->turns++;
     if (w->latency.count)
         tally_settle(w, now_ns);
+    if (trace_is_on(w))
+        trace_settle(w, now_ns);
     users_begin(w);
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);

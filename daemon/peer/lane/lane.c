@@ -372,6 +372,7 @@ static struct lane *lane_new(struct peer *p, struct session *s, uint32_t there, 
     lane->plane = plane_lane_new(s->state->plane, p->fabric, lane->worker, p->secured, lane);
     if (!lane->plane)
         return lane_no_memory(p, &charge, lane, err);
+    plane_lane_peer(lane->plane, p->id, p->name);
     quota_keep(&charge, QUOTA_REGISTERED, &lane->charge);
     lane->peer = p;
     lane->there = there;
