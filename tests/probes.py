@@ -7,7 +7,8 @@ What is read is the program as it was linked, so nothing of the kernel is needed
 - at each place that a note names there is one nop, an instruction of its own, and no semaphore is tested;
 - bpftrace's scripts know no other probes, and all arguments that they take are there;
 - tests/unit/probe_cost.c, built with probes and without, counts the instructions of the same turns of a worker:
-  each probe of the way may add its nop and one move, and that of the ring one more in all.
+  each probe of the way may add its nop and one move, and that of the ring one more in all;
+- counted the same way, with traces and where nobody can trace: while nobody does it is a comparison and a branch.
 """
 import os
 import re
@@ -24,6 +25,9 @@ WAYS = {
     "refused": ["op_taken", "op_refused", "op_told"],
     "nop": ["op_taken", "op_told"],
 }
+# How many instructions it may cost that somebody could trace (daemon/op/engine/trace.h): a comparison and a branch as an
+# op begins, as it ends and as it is answered; a refusal has two more, which keep its sqe at hand until then.
+TRACED = {"local_write_8": 4, "local_read_8": 4, "link_write_8": 2, "refused": 4, "nop": 2}
 bad = []
 
 
@@ -136,7 +140,7 @@ def check_cost(probes):
     if not is_optimized():
         print("skipped: nothing is counted: the build is not one that anybody runs")
         return
-    for program in ("probe_cost", "probe_cost_off"):
+    for program in ("probe_cost", "probe_cost_off", "trace_cost_off"):
         path = os.path.join(BUILD, "tests", program)
         if not os.path.exists(path):
             print(f"skipped: nothing is counted: there is no {program}")
@@ -159,6 +163,10 @@ def check_cost(probes):
             fail(f"{case}: {extra:.1f} more instructions for {len(way)} probes: one of them is not on the way")
         if extra > most:
             fail(f"{case}: {extra:.1f} more instructions for {len(way)} probes, at most {most:.1f} are promised")
+        extra = on - counts["trace_cost_off"][case]
+        print(f"  {case:14} {extra:8.1f} of all because somebody could trace")
+        if not 0 < extra <= TRACED[case]:
+            fail(f"{case}: {extra:.1f} instructions because somebody could trace, at most {TRACED[case]} are promised")
 
 
 def main():

@@ -73,6 +73,7 @@ static void new_lane(struct chan *c, int which) {
     struct chan_end *end = &c->end[which];
     end->lane = plane_lane_new(c->rig->plane[end->where], c->rig->fabric,
                                plane_worker_of_session(end->client.session), false, end);
+    plane_lane_peer(end->lane, which == A ? RIG_OWNER : RIG_PEER, which == A ? "there" : "here");
 }
 
 static void drop_lane(struct chan *c, int which) {

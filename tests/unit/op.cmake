@@ -18,4 +18,6 @@ foreach(area share elsewhere)
 endforeach()
 rdmad_test(unit_op_fabrics unit/test_op_fabrics.c unit/op_rig.c unit/channel_rig.c
   LINK rdmad_op rdmad_test_support LABELS unit)
+rdmad_test(unit_op_trace unit/test_op_trace.c unit/op_rig.c unit/channel_rig.c
+  LINK rdmad_op rdmad_test_support LABELS unit)
 rdmad_test(tsan_plane unit/tsan_plane.c PLAIN LINK rdmad_op rdmad_fabric_tcp LABELS unit tsan)

@@ -315,6 +315,7 @@ void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t l
                    uint32_t rights, uint64_t deadline_ns) {
     *r = (struct rig_remote){.base = base, .length = length, .deadline_ns = deadline_ns};
     r->lane = plane_lane_new(rig->plane[HERE], rig->fabric, 0, false, r);
+    plane_lane_peer(r->lane, RIG_OWNER, "there");
     cr_assert_eq(rig_connect(rig, r->lane), 0);
     struct rig_answer window = {0};
     struct fabric_window_spec spec = {.peer = RIG_PEER,

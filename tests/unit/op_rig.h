@@ -29,6 +29,7 @@
 #endif
 
 #define RIG_PEER 77u /* who HERE is to THERE */
+#define RIG_OWNER 78u /* and THERE to HERE, in traces; its name is "there" */
 #define RIG_SESSION 42u
 #define RIG_LEASE 900u /* what a rig_remote is of */
 #define RIG_HANDLE(n) ((UINT64_C(1) << 32) | (n))

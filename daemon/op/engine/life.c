@@ -263,8 +263,8 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         ring_tell(w, r, sqe->user_data, sqe->opcode, &result);
     counter_add(&r->session->stats.ops, 1);
     counter_add(&w->counters.ops, 1);
-    if (status)
-        tally_refused(w, r->session, sqe, status, lease_id);
     if (trace_is_on(w))
         trace_answered(w, r->session, sqe, &result);
+    if (status)
+        tally_refused(w, r->session, sqe, status, lease_id);
 }
