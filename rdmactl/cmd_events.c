@@ -11,6 +11,55 @@
 
 #define FOLLOW_MS 500
 
+/* Which events are shown; NULL: all. */
+struct event_filter {
+    const char *kinds; /* "link,peer" */
+    const char *of;    /* "session:3", "session", "uid:1000", "peer:NAME" */
+};
+
+static bool is_in(const char *words, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = words; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && !strncmp(at, word, length))
+            return true;
+    return false;
+}
+
+/* A user's, or a node's, is by whose doing it was, anything else by what it happened to. */
+static bool is_of(const json_t *e, const char *of) {
+    const size_t kind = strcspn(of, ":");
+    const char *which = of[kind] ? of + kind + 1 : NULL;
+    const char *object = json_string_value(json_object_get(e, "object"));
+    const json_t *uid = json_object_get(e, "uid");
+    const char *node = json_string_value(json_object_get(e, "peer"));
+    uint64_t id = 0;
+    bool numbered = which && args_count(which, &id);
+    if (kind == 3 && !strncmp(of, "uid", 3))
+        return json_is_integer(uid) && (!which || (uint64_t)json_integer_value(uid) == id);
+    if (kind == 4 && !strncmp(of, "peer", 4) && which && !numbered)
+        return node && !strcmp(node, which);
+    return object && strlen(object) == kind && !strncmp(of, object, kind) &&
+           (!which || (uint64_t)json_integer_value(json_object_get(e, "id")) == id);
+}
+
+static bool fits(const json_t *e, const struct event_filter *f) {
+    return (!f->kinds || is_in(f->kinds, json_string_value(json_object_get(e, "what")))) &&
+           (!f->of || is_of(e, f->of));
+}
+
+/* Of anything but a peer only a number says which. */
+static int check_filter(const struct event_filter *f) {
+    uint64_t id;
+    const char *colon = f->of ? strchr(f->of, ':') : NULL;
+    if (f->of && (f->of[0] == ':' || !f->of[0] || (colon && !colon[1])))
+        return cli_usage_error("--of: \"%s\" is not session, session:ID, uid:UID, peer:NAME or the "
+                               "like",
+                               f->of);
+    if (colon && strncmp(f->of, "peer:", 5) != 0 && !args_count(colon + 1, &id))
+        return cli_usage_error("--of: \"%s\" is no number; the show verbs list them", colon + 1);
+    return ARGS_RUN;
+}
+
 static void print_event(const json_t *e) {
     char when[32] = "?", text[1100], who[80] = "";
     time_t at = (time_t)cli_number(e, "time");
@@ -28,12 +77,13 @@ static void print_event(const json_t *e) {
            cli_safe_text(text, sizeof(text), said ? said : "?"));
 }
 
-/* Returns the number of the last. */
-static json_int_t print_events(const json_t *list, json_int_t last) {
+/* Those that fit. Returns the number of the last of all. */
+static json_int_t print_events(const json_t *list, const struct event_filter *f, json_int_t last) {
     size_t i;
     json_t *row;
     json_array_foreach((json_t *)list, i, row) {
-        print_event(row);
+        if (fits(row, f))
+            print_event(row);
         last = json_integer_value(json_object_get(row, "number"));
     }
     fflush(stdout);
@@ -41,7 +91,7 @@ static json_int_t print_events(const json_t *list, json_int_t last) {
 }
 
 /* Until a signal comes or the daemon does not answer. */
-static int follow(json_int_t last) {
+static int follow(const struct event_filter *f, json_int_t last) {
     int signals = signals_catch();
     int code = EXIT_GOOD;
     for (;;) {
@@ -53,7 +103,7 @@ static int follow(json_int_t last) {
             code = EXIT_FAILED;
             break;
         }
-        last = print_events(json_object_get(result, "events"), last);
+        last = print_events(json_object_get(result, "events"), f, last);
         json_decref(result);
     }
     close(signals);
@@ -63,12 +113,18 @@ static int follow(json_int_t last) {
 int cmd_events(const struct command *self, int argc, char **argv) {
     bool on = false;
     uint64_t since_ms = 0;
+    struct event_filter f = {.kinds = NULL};
     const struct opt opts[] = {
         {"follow", 'f', OPT_FLAG, &on, 0, 0, NULL, "go on with what happens, until interrupted"},
         {"since", 's', OPT_TIME, &since_ms, 1000, UINT64_C(1) << 41, "TIME", "not before, as 1h"},
+        {"kind", 'k', OPT_TEXT, &f.kinds, 0, 0, "KINDS", "only those, as link,refused"},
+        {"of", 'o', OPT_TEXT, &f.of, 0, 0, "THING[:ID]",
+         "only what happened to it, as session:3; or of uid:UID, peer:NAME"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
+    if (rc == ARGS_RUN)
+        rc = check_filter(&f);
     if (rc != ARGS_RUN)
         return rc;
     if (cli.json && on)
@@ -77,11 +133,15 @@ int cmd_events(const struct command *self, int argc, char **argv) {
     json_t *result = daemon_call("events", params, PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
+    json_t *list = json_object_get(result, "events");
+    for (size_t i = json_array_size(list); cli.json && i-- > 0;)
+        if (!fits(json_array_get(list, i), &f))
+            json_array_remove(list, i);
     if (cli.json)
         return cli_print_json(result);
-    json_int_t last = print_events(json_object_get(result, "events"), 0);
+    json_int_t last = print_events(list, &f, 0);
     json_decref(result);
-    return on ? follow(last) : EXIT_GOOD;
+    return on ? follow(&f, last) : EXIT_GOOD;
 }
 
 int cmd_why(const struct command *self, int argc, char **argv) {
@@ -106,7 +166,7 @@ int cmd_why(const struct command *self, int argc, char **argv) {
         char text[1100];
         printf("now  %s\n", cli_safe_text(text, sizeof(text), json_string_value(sentence)));
     }
-    print_events(json_object_get(result, "events"), 0);
+    print_events(json_object_get(result, "events"), &(struct event_filter){.kinds = NULL}, 0);
     const char *next = json_string_value(json_object_get(result, "next"));
     if (next)
         printf("->   %s\n", next);

@@ -57,7 +57,7 @@ static const struct command commands[] = {
      "Sessions, users or links by what they move right now."},
     {"log", NULL, cmd_log, "error|warning|notice|info|debug",
      "What is logged from now on, until the next reload."},
-    {"events", NULL, cmd_events, "[-f] [--since 1h]",
+    {"events", NULL, cmd_events, "[-f] [--since 1h] [--kind KINDS] [--of THING[:ID]]",
      "What changed, was refused and ended, as far as it is remembered."},
     {"trace", NULL, cmd_trace,
      "[-n COUNT] [--for TIME] [--session ID] [--uid UID] [--peer NAME|ID]",
