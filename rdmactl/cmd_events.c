@@ -25,19 +25,42 @@ static bool is_in(const char *words, const char *word) {
     return false;
 }
 
+/* As a word of its own. */
+static bool names(const char *text, const char *name) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const size_t length = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at++)
+        if ((at == text || !strchr(letters, at[-1])) &&
+            !(at[length] && strchr(letters, at[length])))
+            return true;
+    return false;
+}
+
+/* Its node is named only if it has proven who it is; else the sentence says what it calls itself.
+ */
+static bool is_of_node(const json_t *e, const char *name) {
+    const char *node = json_string_value(json_object_get(e, "peer"));
+    const char *object = json_string_value(json_object_get(e, "object"));
+    const char *text = json_string_value(json_object_get(e, "text"));
+    if (node)
+        return !strcmp(node, name);
+    return object && text && (!strcmp(object, "peer") || !strcmp(object, "link")) &&
+           names(text, name);
+}
+
 /* A user's, or a node's, is by whose doing it was, anything else by what it happened to. */
 static bool is_of(const json_t *e, const char *of) {
     const size_t kind = strcspn(of, ":");
     const char *which = of[kind] ? of + kind + 1 : NULL;
     const char *object = json_string_value(json_object_get(e, "object"));
     const json_t *uid = json_object_get(e, "uid");
-    const char *node = json_string_value(json_object_get(e, "peer"));
     uint64_t id = 0;
     bool numbered = which && args_count(which, &id);
     if (kind == 3 && !strncmp(of, "uid", 3))
         return json_is_integer(uid) && (!which || (uint64_t)json_integer_value(uid) == id);
     if (kind == 4 && !strncmp(of, "peer", 4) && which && !numbered)
-        return node && !strcmp(node, which);
+        return is_of_node(e, which);
     return object && strlen(object) == kind && !strncmp(of, object, kind) &&
            (!which || (uint64_t)json_integer_value(json_object_get(e, "id")) == id);
 }

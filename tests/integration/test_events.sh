@@ -43,6 +43,8 @@ uri=$(first_line "$work/uri" "$serve")
 "$rdmactl" -d "$work/b" events -f >"$work/followed" &
 pids+=($!)
 follower=$!
+"$rdmactl" -d "$work/b" events -f --kind op >"$work/followed.ops" &
+pids+=($!)
 b bench write -s 64 -n 100 "$uri" >/dev/null
 eventually tells b peer up
 eventually tells b link up
@@ -97,9 +99,43 @@ a -j events --since 1h >"$work/hour"
 has hour 'len(d["events"]) > 5 and all(e["ago_s"] < 3600 and e["text"] for e in d["events"]) and
     [e["number"] for e in d["events"]] == sorted(e["number"] for e in d["events"])'
 fails 'nothing to follow' a -j events -f
+
+echo "* only some of them"
+# shown CONDITION ARGUMENT...: of each event e that is shown with these, and there are some.
+shown() {
+    a -j events "${@:2}" >"$work/some"
+    python3 - "$work/some" "$1" <<'PYTHON' || fail "events ${*:2}: not $1: $(head -c 2000 "$work/some")"
+import json, sys
+d = json.load(open(sys.argv[1]))["events"]
+sys.exit(not (d and all(eval("(" + sys.argv[2] + ")", {"e": e}) for e in d)))
+PYTHON
+}
+one=$(a -j events | python3 -c 'import json, sys
+print([e["id"] for e in json.load(sys.stdin)["events"] if e["object"] == "session"][0])')
+node=$(b -j peer show | python3 -c 'import json, sys; print(json.load(sys.stdin)["peers"][0]["node"])')
+shown 'e["what"] == "refused"' --kind refused
+shown 'e["what"] in ("refused", "daemon")' -k daemon,refused
+shown 'e["object"] == "session"' --of session
+shown "e['object'] == 'session' and e['id'] == $one" --of "session:$one"
+shown "e['object'] == 'session' and e['id'] == $one and e['what'] == 'admitted'" --of "session:$one" --kind admitted
+shown "e['uid'] == $(id -u)" --of "uid:$(id -u)"
+shown "e['object'] in ('peer', 'link') and '$node' in e['text']" --of "peer:$node"
+[ -z "$(a events --of "peer:${node}x")$(a events --of "peer:${node%?}")" ] || fail "events of another peer"
+shown 'e["object"] == "peer" and e["id"] == 1' --of peer:1
+for nothing in "--kind refuse" "--kind refused,refusedly --of channel" "--of session:4711" "--of uid:54321" "--of peer:no.such.node"; do
+    # shellcheck disable=SC2086 # words
+    [ -z "$(a events $nothing)" ] || fail "events $nothing shows some"
+done
+b events --kind link >"$work/lines"
+grep -q '  link up' "$work/lines" || fail "no link"
+grep -qv '  link ' "$work/lines" && fail "not links alone"
+fails 'is no number' a events --of session:x
+fails 'is not session, session:ID' a events --of :3
 # What was followed begins with what was remembered already, so it is the head of what is remembered now:
 # two events may have equal words in one second, so no line by itself tells whether it was told twice.
 eventually grep -q '  op RDMAD_E_' "$work/followed"
+eventually grep -q '  op RDMAD_E_' "$work/followed.ops"
+grep -qv '  op ' "$work/followed.ops" && fail "events -f --kind op: $(cat "$work/followed.ops")"
 kill -TERM "$follower"
 wait "$follower" || fail "events -f ended badly"
 b events >"$work/remembered"

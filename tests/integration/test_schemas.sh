@@ -125,6 +125,7 @@ pids+=($!)
 eventually becomes b channel show 'any(c["state"] == "open" and c["messages_sent"] > 0 for c in d["channels"])'
 eventually becomes b link show 'any(l["rtt_us"] is not None and l["lat_us"] for l in d["links"])'
 eventually becomes a lease show 'any(h["session"] for l in d["leases"] for h in l["holders"])'
+good b trace -- -n 200 --begun
 looks a
 looks b
 good a why -- lease "$lease"

@@ -28,7 +28,7 @@
 #define RIG_COUNT(n) (n)
 #endif
 
-#define RIG_PEER 77u /* who HERE is to THERE */
+#define RIG_PEER 77u  /* who HERE is to THERE */
 #define RIG_OWNER 78u /* and THERE to HERE, in traces; its name is "there" */
 #define RIG_SESSION 42u
 #define RIG_LEASE 900u /* what a rig_remote is of */

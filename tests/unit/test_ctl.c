@@ -58,12 +58,30 @@ static void do_large(struct ctl_call *call, const json_t *params) {
     free(text);
 }
 
+/* What a connection has begun. */
+static struct ctl_hold begun;
+static unsigned gone;
+static void do_gone(struct ctl_hold *hold) {
+    cr_assert_eq(hold, &begun);
+    gone++;
+}
+static void do_begin(struct ctl_call *call, const json_t *params) {
+    (void)params;
+    begun.gone = do_gone;
+    if (!ctl_held(call))
+        ctl_hold(call, &begun);
+    else
+        ctl_hold(call, NULL);
+    ctl_reply(call, json_object());
+}
+
 static const struct rpc_param none[] = {{NULL, RPC_END, false, 0}};
 static const struct rpc_param text[] = {{"text", RPC_TEXT, true, 60000}, {NULL, RPC_END, false, 0}};
 static const struct ctl_method methods[] = {
     {"echo", do_echo, text, false},    {"later", do_later, none, false},
     {"change", do_change, none, true}, {"fail", do_fail, none, false},
     {"large", do_large, none, false},  {"hold", do_hold, none, false},
+    {"begin", do_begin, none, false},
 };
 
 static const struct ctl_method *find(const char *name) {
@@ -269,6 +287,35 @@ Test(ctl, an_answer_after_the_end_of_it_all_is_dropped) {
     struct error err;
     ctl_free(ctl);
     ctl_reply(waiting, json_object());
+    cr_assert_eq(ctl_listen(&st, -1, find, &ctl, &err), 0, "%s", err.text);
+    close(fd);
+}
+
+Test(ctl, what_a_connection_has_begun_ends_with_it_alone) {
+    int fd = dial(), other = dial();
+    ask(fd, CALL("1", "begin"));
+    ask(other, CALL("1", "change"));
+    close(other);
+    turn();
+    cr_expect_eq(gone, 0, "another connection's end ended it");
+    ask(fd, CALL("1", "change"));
+    cr_expect_eq(gone, 0);
+    close(fd);
+    turn();
+    cr_expect_eq(gone, 1);
+
+    fd = dial();
+    ask(fd, CALL("1", "begin"));
+    ask(fd, CALL("2", "begin")); /* which ends it by itself */
+    close(fd);
+    turn();
+    cr_expect_eq(gone, 1);
+
+    fd = dial();
+    ask(fd, CALL("1", "begin"));
+    struct error err;
+    ctl_free(ctl);
+    cr_expect_eq(gone, 2, "the end of it all");
     cr_assert_eq(ctl_listen(&st, -1, find, &ctl, &err), 0, "%s", err.text);
     close(fd);
 }

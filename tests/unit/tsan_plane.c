@@ -409,6 +409,38 @@ static void drops_in_mid_traffic(unsigned count) {
     }
 }
 
+/* ---- traces, which come and go ----------------------------------------------------------- */
+
+/* One is read, one is not, while a client writes on. */
+static void traces_come_and_go(unsigned rounds) {
+    static struct plane_traced seen[64];
+    const struct plane_trace_filter all = {.begun = true};
+    unsigned read = 0;
+    struct client c;
+    client_up(&c, SPINS, 0);
+    pthread_join(c.thread, NULL);
+    c.rounds = rounds;
+    c.finished = false;
+    CHECK(pthread_create(&c.thread, NULL, steady_writes, &c) == 0);
+    while (!__atomic_load_n(&c.finished, __ATOMIC_ACQUIRE)) {
+        struct plane_trace *lazy = plane_trace_begin(plane, &all);
+        struct plane_trace *t = plane_trace_begin(plane, &all);
+        CHECK(lazy && t);
+        for (unsigned i = 0; i < 50; i++) {
+            unsigned count = plane_trace_read(t, seen, 64);
+            for (unsigned n = 0; n < count; n++)
+                CHECK(seen[n].opcode == RDMAD_OP_WRITE && seen[n].bytes == BYTES);
+            read += count;
+            (void)plane_trace_dropped(lazy);
+        }
+        plane_trace_end(t);
+        plane_trace_end(lazy);
+    }
+    CHECK(read > 0);
+    pthread_join(c.thread, NULL);
+    client_down(&c);
+}
+
 /* ---- notices, from one worker to the other ----------------------------------------------- */
 
 #define SLOT 64u
@@ -524,6 +556,7 @@ int main(void) {
     nobody_misses_a_wake_up(SPINS, 20000);
     revocations_are_no_races(500);
     drops_in_mid_traffic(50);
+    traces_come_and_go(3000);
     links_change_under_running_clients(3000);
     notices_cross_workers(5000);
     links_of_two_fabrics_take_turns(2000, 0);
