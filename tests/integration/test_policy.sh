@@ -269,7 +269,7 @@ cmp "$work/data/large" "$work/data/fetched" || fail "other bytes came"
 
 lease=$(lease_of 65532) session=$(session_of 65532)
 verbs=("status" "session show" "pool show" "lease show" "lease show --all" "peer show" "link show" "channel show"
-    "service show" "device show" "policy show" "limit show" "top -b -n 1" "events" "why session $session"
+    "service show" "device show" "policy show" "limit show" "top -b -n 1" "events" "trace -n 1" "why session $session"
     "why lease $lease" metrics "config show" reload "log info" drain upgrade "session pause $session"
     "session kick $session" "lease revoke $lease" "limit set uid:0 weight=1" "peer add 127.0.0.1:1")
 for verb in "${verbs[@]}"; do
