@@ -331,6 +331,17 @@ for verb in "peer show" "link show" metrics; do
     # shellcheck disable=SC2086 # words
     refused 'admin "all"' user 65532 $verb
 done
+user 65532 trace --for 3s >"$work/traced" 2>"$work/traced.log" &
+tracer=$!
+first_line "$work/traced" "$tracer" >/dev/null
+root trace -n 5 --uid 65532 >"$work/traced.all" 2>>"$work/traced.log" &
+others=$!
+while kill -0 "$others" 2>/dev/null; do # until the tenant's ops are seen by who sees all
+    contained blue "$ctl" fetch rdmad:///large -o "$work/data/fetched" >/dev/null || fail "the tenant cannot fetch"
+done
+wait "$others" "$tracer" || fail "$(<"$work/traced.log")"
+[ "$(grep -c ' 65532 ' "$work/traced.all")" = 5 ] || fail "no ops of the tenant's: $(<"$work/traced.all")"
+[ "$(wc -l <"$work/traced")" = 1 ] || fail "trace: $(head "$work/traced")"
 echo "$size bytes moved by a tenant's socket alone"
 
 echo "* what is gone is given back"
