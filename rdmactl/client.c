@@ -66,6 +66,10 @@ static int client_send(int fd, const char *data, size_t size, struct failure *wh
         ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return failure_set(why, "RDMAD_E_DAEMON_LOST",
+                               "rdmad closed the connection: it has ended, or is upgraded; ask "
+                               "again when it is back");
         if (n < 0)
             return failure_set(why, "RDMAD_E_DAEMON_LOST", "control.sock: %s", strerror(errno));
         data += n;

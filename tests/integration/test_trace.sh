@@ -136,6 +136,7 @@ kill -KILL "$nops" # it would wait for another daemon at the end
 
 echo "* who does not read loses records, and is told how many"
 start_daemon c
+lasts=${pids[-1]}
 raw_open c
 raw_do begin
 has answer 'd == {"ops": [], "dropped": 0, "more": False}'
@@ -162,7 +163,7 @@ has answer '"no trace has begun" in d["error"]'
 echo "* places: four, and free again when their tracers have left"
 tracers=()
 start_tracer() {
-    "$rdmactl" -d "$work/c" trace >"$work/place$1" 2>/dev/null &
+    "$rdmactl" -d "$work/c" trace >"$work/place$1" 2>"$work/place.said" &
     tracers+=($!)
     pids+=($!)
     first_line "$work/place$1" $! >/dev/null
@@ -182,7 +183,10 @@ kill -TERM "${tracers[@]:4}"
 # The daemon ends in order while somebody traces.
 eventually is_free
 start_tracer 9
-kill -TERM "${pids[-1]}"
+kill -TERM "$lasts"
+wait "$lasts" || fail "a daemon that is traced does not end in order"
+wait "${tracers[-1]}" && fail "a trace ended well without its daemon"
+grep -q 'rdmad closed the connection' "$work/place.said" || fail "no word why: $(cat "$work/place.said")"
 
 [ "$(id -u)" = 0 ] || {
     echo "skipped: only root can be another user"
