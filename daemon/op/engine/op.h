@@ -61,9 +61,12 @@ struct op_share {
     struct op_flow *flow;
     struct list node; /* in session->shares */
     struct list turn; /* in flow->shares */
-    struct list ops;  /* with a part to post; served in turn, too */
-    unsigned leases;  /* that use it */
-    int64_t credit;   /* bytes that it may still post before the next one's turn */
+    /* Of struct op, with a part to post: those of which none was posted yet, and the others;
+     * share.h says which is next. */
+    struct list fresh, begun;
+    int64_t fresh_credit; /* bytes that fresh ones may post before one that has begun */
+    unsigned leases;      /* that use it */
+    int64_t credit;       /* bytes that it may still post before the next one's turn */
 };
 
 /*
@@ -249,7 +252,7 @@ struct op_part {
  * daemon's own: ended tells the code that started it.
  */
 struct op {
-    struct list node;       /* in share->ops while it has a part to post, or in lease->held; or its
+    struct list node;       /* in its share while it has a part to post, or in lease->held; or its
                                channel's, grant's or fence's queue */
     struct list home_node;  /* in its ring's ops or waits, or the session's own; or doomed there */
     struct list holds_node; /* in its lease's ops; RECV: in its pool's waits */
@@ -290,6 +293,7 @@ struct op {
     bool told_apart;         /* needs more than a cqe: in a batch, SILENT, LINK, a kind's release */
     bool charged;            /* counts for max_session_ops, and as in flight */
     bool tagged;             /* is in its ring's tags */
+    bool begun;              /* takes turns with others of its share that have; share.h */
     bool stopped;            /* no further parts: one failed, or it was cancelled */
     bool some_failed;        /* a part failed */
     bool some_partial;       /* a part may have written some of its bytes */
