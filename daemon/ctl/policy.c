@@ -61,42 +61,50 @@ static json_t *place_json(const struct policy_value *v, const char *otherwise) {
     return json_string(v->rule ? policy_place(v, place, sizeof(place)) : otherwise);
 }
 
+/* What a user's limit is of; QUOTA_COUNT: that of another kind. */
+static enum quota_resource limit_resource(enum rule_key key) {
+    static const struct {
+        enum rule_key key;
+        enum quota_resource of;
+    } limits[] = {
+        {RULE_SESSIONS_PER_UID, QUOTA_SESSIONS},
+        {RULE_POOL_BYTES_PER_UID, QUOTA_BYTES},
+        {RULE_REGISTERED_BYTES_PER_UID, QUOTA_REGISTERED},
+        {RULE_POOLS_PER_UID, QUOTA_POOLS},
+        {RULE_RINGS_PER_UID, QUOTA_RINGS},
+        {RULE_LEASES_PER_UID, QUOTA_LEASES},
+        {RULE_ATTACHES_PER_UID, QUOTA_ATTACHES},
+        {RULE_SERVICES_PER_UID, QUOTA_SERVICES},
+        {RULE_CHANNELS_PER_UID, QUOTA_CHANNELS},
+        {RULE_QUESTIONS_PER_UID, QUOTA_QUESTIONS},
+        {RULE_MAPPINGS_PER_UID, QUOTA_MAPPINGS},
+    };
+    for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        if (limits[i].key == key)
+            return limits[i].of;
+    return QUOTA_COUNT;
+}
+
 /* The limit that holds, whether a rule or a setting says it; derived ones as they were derived. */
 static uint64_t limit_number(const struct config *own, const struct quota_limits *q,
                              enum rule_key key) {
+    enum quota_resource of = limit_resource(key);
     char name[80];
-    switch (key) {
-    case RULE_POOL_BYTES_PER_UID:
-        return q->uid[QUOTA_BYTES];
-    case RULE_POOL_BYTES_PER_SESSION:
+    if (of < QUOTA_COUNT)
+        return q->uid[of];
+    if (key == RULE_POOL_BYTES_PER_SESSION)
         return q->session[QUOTA_BYTES];
-    case RULE_REGISTERED_BYTES_PER_UID:
-        return q->uid[QUOTA_REGISTERED];
-    case RULE_REGISTERED_BYTES_PER_SESSION:
+    if (key == RULE_REGISTERED_BYTES_PER_SESSION)
         return q->session[QUOTA_REGISTERED];
-    case RULE_MAPPINGS_PER_UID:
-        return q->uid[QUOTA_MAPPINGS];
-    default:
-        snprintf(name, sizeof(name), "limits.%s", rule_keys[key].name);
-        struct config copy = *own;
-        return *setting_number(setting_find(name), &copy);
-    }
+    snprintf(name, sizeof(name), "limits.%s", rule_keys[key].name);
+    struct config copy = *own;
+    return *setting_number(setting_find(name), &copy);
 }
 
 /* What the user has of what the limit is of; UINT64_MAX: that is a session's, or not counted. */
 static uint64_t limit_used(const struct quota_account *a, enum rule_key key) {
-    switch (key) {
-    case RULE_SESSIONS_PER_UID:
-        return a ? a->used[QUOTA_SESSIONS] : 0;
-    case RULE_POOL_BYTES_PER_UID:
-        return a ? a->used[QUOTA_BYTES] : 0;
-    case RULE_REGISTERED_BYTES_PER_UID:
-        return a ? a->used[QUOTA_REGISTERED] : 0;
-    case RULE_MAPPINGS_PER_UID:
-        return a ? a->used[QUOTA_MAPPINGS] : 0;
-    default:
-        return UINT64_MAX;
-    }
+    enum quota_resource of = limit_resource(key);
+    return of == QUOTA_COUNT ? UINT64_MAX : a ? a->used[of] : 0;
 }
 
 /* ---- of whom ----------------------------------------------------------------------------- */
@@ -346,14 +354,10 @@ struct limit_sets {
 };
 
 static int unknown_limit(const char *word, unsigned whose, struct error *err) {
-    char known[640] = "";
-    for (unsigned k = 0; k < RULE_KEYS; k++)
-        if (is_limit((enum rule_key)k) && (rule_keys[k].whose & whose)) {
-            size_t n = strlen(known);
-            snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "", rule_keys[k].name);
-        }
-    return error_set(err, RDMAD_E_INVAL, "no limit \"%.40s\" of a %s; there are %.380s", word,
-                     whose == RULE_OF_PEER ? "peer" : "user", known);
+    const char *of = whose == RULE_OF_PEER ? "peer" : "user";
+    return error_set(err, RDMAD_E_INVAL,
+                     "no limit \"%.40s\" of a %s; rdmactl limit show has the names of all", word,
+                     of);
 }
 
 /* One KEY=VALUE, which is changed. */

@@ -209,6 +209,13 @@ for who in root "user 1004"; do
         'uid:1004: sessions_per_uid: 1 of 1 are in use' in c['text']] == [('warning', True)]" $who -j doctor
 done
 expect "[c['result'] for c in d['checks'] if c['check'] == 'own limits'] == ['good']" user 1006 -j doctor
+# Of objects, too: the user's, of all sessions.
+root limit set uid:1004 sessions_per_uid=2 leases_per_uid=1 >/dev/null || fail "limit set"
+refused "uid 1004 may have 1 leases, has 1 and asked for 1 more; give some back or raise limits.leases_per_uid" \
+    user 1004 share "$work/data/file"
+expect "{r['key']: (r['value'], r['used']) for r in d['limits']}['leases_per_uid'] == (1, 1)" user 1004 -j limit show
+root limit set uid:1004 sessions_per_uid=1 leases_per_uid=0 >/dev/null || fail "limit set"
+expect "{r['key']: r['value'] for r in d['limits']}['leases_per_uid'] == 64 * 1024" root -j limit show uid:1004
 root limit set uid:1004 limits.pool_bytes_per_uid=1K >/dev/null || fail "limit set"
 root limit set uid:1004 sessions_per_uid=2 >/dev/null || fail "limit set"
 refused "may have 1 KiB of pool memory" user 1004 share "$work/data/file"
