@@ -6,10 +6,10 @@
  *
  * Of the table of settings, here: pools, rings, leases, attaches, services, channels, waits and
  * pool bytes by session and by user; mappings; and, with another daemon that is stopped,
- * questions, ops and registered bytes. Of all together: waits and mappings; those of ops and
- * registered bytes are the same code. Sessions, pool bytes in all and calls a second are
- * test_limits's. What has no number of its own: huge pages are pool bytes, published names are
- * leases or services, and watches of another daemon's names are questions.
+ * questions, ops and registered bytes. Of all together: waits, mappings, ops and registered bytes.
+ * Sessions, pool bytes of all together and calls a second are test_limits's. What has no number of
+ * its own: huge pages are pool bytes, published names are leases or services, and watches of
+ * another daemon's names are questions.
  */
 #include "tests/integration/greedy.h"
 #include <errno.h>
@@ -368,8 +368,52 @@ static void what_waits_at_another_daemon_is_limited_by_session_and_user(void) {
     tdaemon_stop(far.d);
 }
 
+/* Seven eighths of 512 ops, beside the first of each session, and of 320 pages; of what is left the
+ * other may have half. */
+static void the_last_part_of_all_ops_and_registered_bytes_is_for_others(void) {
+    struct tdaemon *d =
+        start(PATIENT "\"limits\": {\"ops\": 512, \"registered_bytes\": 1310720},", OF_SESSIONS);
+    uint64_t before[WHATS];
+    struct far far;
+    far_start(&far);
+    count(d, before);
+    struct user *greedy = far_user(GREEDY, GREEDY_SESSIONS, d, &far);
+    hear(greedy, d, before);
+    attach_from_afar(greedy, far.lessee);
+    count(d, before);
+    struct user *other = far_user(OTHER, 1, d, &far);
+    hear(other, d, before);
+    attach_from_afar(other, far.lessee);
+    printf("  %u and %u pages; %s\n", greedy->got[REGISTERED], other->got[REGISTERED],
+           greedy->no_user[REGISTERED]);
+    CHECK(greedy->got[REGISTERED] == 280 &&
+              strstr(greedy->no_user[REGISTERED], "so that some are left"),
+          "%u pages, %s", greedy->got[REGISTERED], greedy->no_user[REGISTERED]);
+    CHECK(other->got[REGISTERED] == limits[REGISTERED].session, "%u", other->got[REGISTERED]);
+    kill(tdaemon_pid(far.d), SIGSTOP);
+    count(d, before);
+    user_go_on(greedy);
+    hear(greedy, d, before);
+    expect_ops(d, GREEDY_SESSIONS * OPS_FREE + 448);
+    count(d, before);
+    user_go_on(other);
+    hear(other, d, before);
+    expect_ops(d, GREEDY_SESSIONS * OPS_FREE + 448 + OPS_FREE + 32);
+    kill(tdaemon_pid(far.d), SIGCONT);
+    user_go_on(greedy);
+    hear(greedy, d, before);
+    user_go_on(other);
+    hear(other, d, before);
+    user_stop(greedy);
+    user_stop(other);
+    raw_pool_unmap(&far.pool);
+    tdaemon_stop(d);
+    tdaemon_stop(far.d);
+}
+
 TEST_MAIN(CASE(what_sessions_make_is_limited_by_session_and_user),
           CASE(pool_bytes_are_limited_by_session_and_user), CASE(mappings_are_limited_by_user),
           CASE(the_last_part_of_all_waits_is_for_others),
           CASE(the_last_part_of_all_mappings_is_for_others),
-          CASE(what_waits_at_another_daemon_is_limited_by_session_and_user))
+          CASE(what_waits_at_another_daemon_is_limited_by_session_and_user),
+          CASE(the_last_part_of_all_ops_and_registered_bytes_is_for_others))
