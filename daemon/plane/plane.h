@@ -35,6 +35,8 @@ struct ring; /* ipc/ring.h */
 
 typedef void plane_done(void *arg, const struct error *result);
 
+enum plane_rate { PLANE_RATE_BYTES, PLANE_RATE_OPS, PLANE_RATES };
+
 /* What the data plane tells by itself, on the control thread. cookies are those of the adds. */
 struct plane_events {
     void *user;
@@ -52,7 +54,10 @@ struct plane_events {
      * or in a lease of another worker's session): the session that owns the address must be
      * dropped. May be NULL. */
     void (*memory_fault)(void *user, const void *address);
+    /* A user was put aside for that rate: told once in PLANE_TOLD_NS of each. May be NULL. */
+    void (*user_throttled)(void *user, uid_t uid, enum plane_rate by);
 };
+#define PLANE_TOLD_NS (60 * NSEC_PER_SEC)
 
 #define PLANE_FABRICS_MAX 2u
 

@@ -122,6 +122,12 @@ static void become_second(struct rig *rig) {
     rig->fabric = 1;
 }
 
+static void on_throttled(void *user, uid_t uid, enum plane_rate by) {
+    struct rig *rig = user;
+    rig->throttled[by]++;
+    rig->throttled_uid = uid;
+}
+
 void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t seed) {
     *rig = (struct rig){.settings = *settings};
     become_second(rig);
@@ -131,7 +137,8 @@ void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t see
     struct plane_events events = {.user = rig,
                                   .session_violated = on_violated,
                                   .lane_lost = on_lane_lost,
-                                  .memory_fault = on_fault};
+                                  .memory_fault = on_fault,
+                                  .user_throttled = on_throttled};
     for (int i = 0; i < 2; i++) {
         struct error err;
         int rc =

@@ -280,6 +280,24 @@ Test(share, a_rate_of_bytes_holds_locally_and_may_change) {
     crowds_down();
 }
 
+/* However often it is put aside. */
+Test(share, that_a_user_is_throttled_is_told_once_a_minute_of_each_rate) {
+    rate_of_bytes(LOCAL, 64 * 1024, 20 * 1000 * 1000);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 1, "%u", rig.throttled[PLANE_RATE_BYTES]);
+    cr_assert_eq(rig.throttled[PLANE_RATE_OPS], 0);
+    cr_assert_eq(rig.throttled_uid, ALICE);
+    pass(54 * NSEC_PER_SEC);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 1);
+    pass(2 * NSEC_PER_SEC);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 2, "%u", rig.throttled[PLANE_RATE_BYTES]);
+    set_share(ALICE, 100, 0, 0, 100);
+    pass(2 * NSEC_PER_SEC);
+    cr_assert_eq(rig.throttled[PLANE_RATE_OPS], 1);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 2);
+    set_share(ALICE, 100, 0, 0, 0);
+    crowds_down();
+}
+
 static uint64_t alice_owes_ns(void) {
     const struct op_account *a = account_find(&rig.plane[HERE]->uids, ALICE);
     return a ? clock_left(sim_now(), a->bytes_due_ns) : 0;

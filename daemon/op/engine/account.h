@@ -52,6 +52,7 @@ struct op_account {        /* of a uid, or of all */
     uint64_t cost;
     /* Of its rates (base/rate.h), and what came of them; atomic. */
     uint64_t bytes_due_ns, ops_due_ns, throttled, throttled_ns;
+    uint64_t told_ns[PLANE_RATES]; /* when the control thread was told that each held it back */
 };
 
 /* Control thread. A session of the uid begins: returns the uid's account, which is one of uids or
