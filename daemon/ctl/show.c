@@ -33,7 +33,7 @@ static void lease_made(const struct lease_view *v, json_t *row) {
 /* What holds for the session's user, all its sessions together (plane.h). */
 static void add_share(const struct session *s, json_t *row) {
     struct plane_user_stats user;
-    plane_user_stats(s->state->plane, s->uid, &user);
+    plane_user_stats(s->state->plane, session_user_id(s), &user);
     json_object_set_new(row, "weight", json_integer(user.share.weight));
     json_object_set_new(row, "priority", json_integer(user.share.priority));
     json_object_set_new(row, "bytes_per_second",

@@ -63,7 +63,7 @@ static void say_failures(struct why *w, const struct session *s, bool of_op) {
 
 static void say_throttled(struct why *w, const struct session *s) {
     struct plane_user_stats user;
-    plane_user_stats(s->state->plane, s->uid, &user);
+    plane_user_stats(s->state->plane, session_user_id(s), &user);
     if (user.throttled)
         say(w,
             "its user, uid %u, was held back %" PRIu64 " times, for %.3f s in all, by a rate "

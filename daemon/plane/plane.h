@@ -23,9 +23,9 @@
 #include "daemon/base/error.h"
 #include "daemon/base/histogram.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/base/user_id.h"
 #include "daemon/fabric/fabric.h"
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct plane;
 struct plane_session;
@@ -140,7 +140,7 @@ struct plane_share {
  * them has gone; of a user without a session nothing is remembered but what it owes its rates.
  * Takes effect while ops are under way; of what is owed by the former rates a second is left.
  * Returns 0, or RDMAD_E_INVAL: out of bounds, and nothing has changed. */
-int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share);
+int plane_user_share(struct plane *p, struct user_id user, const struct plane_share *share);
 /* The same for what a peer's daemon asks of us, by the connections that it has and will have. It is
  * forgotten with plane_expel. Its rates are a worker's: a peer's leases are served by one. Only
  * fabrics whose bytes this CPU moves can hold a peer to it, and they know no priorities but as
@@ -152,7 +152,7 @@ int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *s
 struct plane_limits {
     uint64_t uid_ops, uid_waits, session_waits;
 };
-void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits);
+void plane_user_limits(struct plane *p, struct user_id user, const struct plane_limits *limits);
 
 struct plane_user_stats {
     struct plane_share share;
@@ -160,7 +160,7 @@ struct plane_user_stats {
     uint64_t throttled;    /* how often that was */
 };
 /* What holds for the user, who need not have a session. */
-void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out);
+void plane_user_stats(const struct plane *p, struct user_id user, struct plane_user_stats *out);
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
@@ -169,7 +169,8 @@ struct plane_session_stats { /* written by the worker, relaxed */
 };
 
 /* Puts the session on the least loaded worker. NULL when out of memory. */
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie);
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, struct user_id user,
+                                        void *cookie);
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
 /* A copy, as of now, for other threads than the worker. */
 static inline struct plane_session_stats plane_session_stats_now(const struct plane_session *s) {

@@ -11,6 +11,7 @@
 
 #include "daemon/base/audit_event.h"
 #include "daemon/base/offload.h"
+#include "daemon/base/user_id.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/policy.h"
 #include "daemon/state/state.h"
@@ -139,6 +140,9 @@ static inline void waiter_answer(struct session_waiter *w, const struct error *r
         done(w->arg, result);
 }
 
+static inline struct user_id session_user_id(const struct session *s) {
+    return (struct user_id){.uid = s->uid, .tenant = s->tenant};
+}
 /* Whose doing it is what it does, for audit and events. */
 static inline struct audit_who session_who(const struct session *s) {
     return (struct audit_who){

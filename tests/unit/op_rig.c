@@ -258,7 +258,8 @@ void rig_client_on(struct rig *rig, int where, struct rig_client *c, uint32_t sq
     cr_assert(c->pool != MAP_FAILED);
 
     struct rig_answer ring = {0}, pool = {0};
-    c->session = plane_session_add(rig->plane[where], RIG_SESSION + rig->sessions++, rig->uid, c);
+    const struct user_id who = {.uid = rig->uid, .tenant = rig->tenant};
+    c->session = plane_session_add(rig->plane[where], RIG_SESSION + rig->sessions++, who, c);
     plane_ring_add(c->session, RIG_HANDLE(0), c->ring, rig_done, &ring);
     plane_pool_add(c->session, RIG_HANDLE(0), c->pool, pool_bytes, NULL, rig_done, &pool);
     cr_assert_eq(rig_await(rig, &ring), 0);

@@ -45,7 +45,8 @@ struct rig {
     struct plane_settings settings;
     struct plane *plane[2];
     unsigned violated, lanes_lost, faults;
-    uid_t uid;         /* whose the next session is */
+    uid_t uid;         /* whose the next session is, */
+    uint32_t tenant;   /* and by whose socket it comes */
     uint64_t sessions; /* made so far; the first has the number RIG_SESSION */
     unsigned fabric;   /* of the remotes and channels that are made next */
     void *cookie;      /* of the last event */

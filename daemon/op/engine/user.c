@@ -55,10 +55,10 @@ void user_set(struct op_user *u, const struct plane_share *share) {
     u->worker->aside_ns = 0; /* it is looked at again in the next turn */
 }
 
-struct op_user *user_find(struct worker *w, uid_t uid) {
+struct op_user *user_find(struct worker *w, struct user_id who) {
     list_for_each (pos, &w->users) {
         struct op_user *u = list_entry(pos, struct op_user, node);
-        if (u->account->uid == uid)
+        if (user_id_same(u->account->who, who))
             return u;
     }
     return NULL;
@@ -66,7 +66,7 @@ struct op_user *user_find(struct worker *w, uid_t uid) {
 
 struct op_user *user_join(struct worker *w, struct op_account *account, struct op_user *spare,
                           const struct plane_share *share) {
-    struct op_user *u = user_find(w, account->uid);
+    struct op_user *u = user_find(w, account->who);
     if (u) {
         free(spare);
         u->sessions++;
