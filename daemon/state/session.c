@@ -235,8 +235,10 @@ void session_discharge(struct session_charges *c) {
 
 void session_post(const struct session *s, struct offload_job *job,
                   void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
-    *job = (struct offload_job){
-        .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
+    *job = (struct offload_job){.owner = user_id_number(session_user_id(s)),
+                                .reply_to = s->state->mailbox,
+                                .run = run,
+                                .done = done};
     offload_post(s->state->offload, job);
 }
 

@@ -54,6 +54,47 @@ Test(peer_shares, one_uid_fills_at_most_half_of_what_a_peer_gives) {
     s = mine[0];
 }
 
+/* The same uid by a tenant's socket is another user. */
+Test(peer_shares, a_tenant_has_places_to_dial_of_its_own_whatever_its_uid) {
+    struct session *first = s, *tenant = rig_session(3);
+    tenant->tenant = 2;
+    for (int i = 0; i < 4; i++) {
+        listener = raw_listen(&uri.port);
+        begin();
+        raw_accept(listener);
+    }
+    listener = raw_listen(&uri.port);
+    begin();
+    cr_expect_eq(done.code, RDMAD_E_LIMIT);
+    s = tenant;
+    begin();
+    greet();
+    rig_close(tenant);
+    fake_answer_all();
+    s = first;
+}
+
+Test(peer_shares, and_a_half_of_its_own_of_what_a_peer_gives) {
+    struct session *tenants[4], *first = s;
+    for (unsigned i = 0; i < 4; i++) {
+        tenants[i] = rig_session(3);
+        tenants[i]->tenant = 2;
+    }
+    for (unsigned i = 0; i < rig.config.max_peer_attaches / 2; i++) {
+        s = tenants[i % 4];
+        begin();
+    }
+    cr_expect_eq(done.calls, 0, "%s", done.text);
+    begin();
+    cr_expect_not_null(strstr(done.text, "uid 3 has 2048"), "%s", done.text);
+    s = first;
+    begin();
+    cr_expect_eq(done.calls, 1, "who has the same uid elsewhere goes on: %s", done.text);
+    for (unsigned i = 0; i < 4; i++)
+        rig_close(tenants[i]);
+    fake_answer_all();
+}
+
 /* ---- who connects ---------------------------------------------------------------------------- */
 
 /* From 127.0.0.NUMBER, with a lease of ours. */

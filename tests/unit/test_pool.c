@@ -348,7 +348,7 @@ Test(pool, who_sends_memory_that_is_refused_waits_until_it_is_closed) {
     struct rota *rota = rota_new(base);
     int pair[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    cr_assert_eq(conn_new(base, porter, rota, pair[0], &events, NULL, &s->conn), 0);
+    cr_assert_eq(conn_new(base, porter, rota, pair[0], 0, &events, NULL, &s->conn), 0);
     sem_init(&gate, 0, 0);
     busy.owner = s->uid;
     offload_post(st.offload, &busy);
