@@ -30,9 +30,10 @@ static void lease_made(const struct lease_view *v, json_t *row) {
     json_object_set_new(row, "requested", json_boolean(v->requested));
 }
 
-/* What holds for the session's user, all its sessions together (plane.h). */
+/* Who the session's user is besides its uid, and what holds for it, all its sessions together. */
 static void add_share(const struct session *s, json_t *row) {
     struct plane_user_stats user;
+    json_object_set_new(row, "tenant", s->tenant ? json_string(s->who.socket) : json_null());
     plane_user_stats(s->state->plane, session_user_id(s), &user);
     json_object_set_new(row, "weight", json_integer(user.share.weight));
     json_object_set_new(row, "priority", json_integer(user.share.priority));

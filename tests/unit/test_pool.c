@@ -378,6 +378,28 @@ Test(pool, who_sends_memory_that_is_refused_waits_until_it_is_closed) {
     sem_destroy(&gate);
 }
 
+/* In another container, say. */
+Test(pool, who_made_something_large_keeps_no_tenant_with_the_same_uid_waiting) {
+    const struct session_user user = {
+        .who = {.uid = 1000, .socket = "blue"}, .tenant = 2, .gid = 1000, .pid = 1};
+    struct session *s = session(), *tenant;
+    struct offload_job busy;
+    cr_assert_eq(session_new_of(&st, &user, &tenant, NULL), 0);
+    sem_init(&gate, 0, 0);
+    session_post(s, &busy, wait_at_gate, gate_passed);
+    session_close_memory(tenant, memfd_of(4096));
+    cr_expect_eq(tenant->holds, 2);
+    UNTIL(tenant->holds == 1);
+    cr_expect_eq(busy.reply_to, &box, "the large one is at it still");
+    sem_post(&gate);
+    UNTIL(!busy.reply_to);
+    session_close(s, NULL);
+    session_close(tenant, NULL);
+    fake_answer_all();
+    UNTIL(list_empty(&st.sessions));
+    sem_destroy(&gate);
+}
+
 /* Or it would come again and again, each time with one more. */
 Test(pool, a_session_with_memory_to_be_closed_counts_until_it_is) {
     struct session *s = session();
