@@ -4,14 +4,18 @@
  * its own, with limits, a weight and a rate of its own, also after its daemon was started anew with
  * other sockets. What is for all holds for all of them together.
  */
+#include "tests/support/cargo.h"
 #include "tests/support/harness.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <rdmad/rdmad.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -140,6 +144,20 @@ static unsigned take_mib(int sock, unsigned asks) {
     return got;
 }
 
+/* Whether an event tells that a client of the tenant was refused. */
+static bool refused_one_of(struct tdaemon *d, const char *tenant) {
+    json_t *reply = tdaemon_call(d, "events", NULL), *event;
+    bool told = false;
+    size_t i;
+    json_array_foreach(json_object_get(reply, "events"), i, event) {
+        const char *of = json_string_value(json_object_get(event, "tenant"));
+        const char *what = json_string_value(json_object_get(event, "what"));
+        told |= of && !strcmp(of, tenant) && !strcmp(what, "refused");
+    }
+    json_decref(reply);
+    return told;
+}
+
 static void limits_of_one_tenant_do_not_stop_another(void) {
     struct tdaemon *d =
         start("{\"sockets\": [{\"tenant\": \"blue\"}, {\"tenant\": \"red\"}],\n"
@@ -156,6 +174,7 @@ static void limits_of_one_tenant_do_not_stop_another(void) {
     CHECK(take_mib(red[0], 5) == 5, "red is held to blue's limit");
     CHECK(take_mib(none[0], 5) == 5, "who is no tenant is held to blue's limit");
     CHECK(take_mib(blue[1], 5) == 0, "blue has more than 2 MiB");
+    CHECK(refused_one_of(d, "blue") && !refused_one_of(d, "red"), "who was refused is not told");
     close_many(blue, 3);
     close_many(red, 8);
     close_many(none, 8);
@@ -180,6 +199,45 @@ static void what_is_for_all_holds_for_all_sockets_of_a_uid(void) {
     close_many(red, of_red);
     close_many(none, of_none);
     tdaemon_expect_objects(d, before);
+    stop(d);
+}
+
+/* ---- what takes as long as a client likes ---------------------------------------------------- */
+
+enum { LINGER_S = 30 };
+
+/* A packet that brings a descriptor, of which none is left here. */
+static void bring(int sock, int fd) {
+    struct {
+        struct rdmad_msg_header header;
+        struct rdmad_pool_import_req body;
+    } m = {.body = {.bytes = MIB}};
+    raw_header(&m.header, RDMAD_MSG_POOL_IMPORT, sizeof(m.body));
+    int rc = raw_send(sock, &m, sizeof(m), &fd, 1);
+    CHECK(rc == 0, "send: %s", strerror(-rc));
+    close(fd);
+}
+
+static void who_waits_for_its_own_descriptor_keeps_no_other_tenant_waiting(void) {
+    struct tdaemon *d = start("{\"sockets\": [{\"tenant\": \"blue\"}, {\"tenant\": \"red\"}]}");
+    char path[128];
+    int blue = raw_session(dir_of(d, "blue", path)), red = raw_session(dir_of(d, "red", path));
+    struct raw_packet reply;
+    uint64_t before = now_ms();
+    kill(tdaemon_pid(d), SIGSTOP); /* so that what is on its way is the last reference, not ours */
+    bring(blue, cargo_inside(cargo_lingering(LINGER_S)));
+    kill(tdaemon_pid(d), SIGCONT);
+    sleep_ms(50); /* its worker has it */
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(fd >= 0 && ftruncate(fd, MIB) == 0 &&
+              fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0,
+          "memfd: %s", strerror(errno));
+    bring(red, fd);
+    CHECK(raw_recv(red, &reply, LINGER_S * 1000) && reply.size, "no answer to an import");
+    CHECK(reply.header.status == 0, "import: %s", raw_text(&reply));
+    CHECK(now_ms() - before < LINGER_S * 1000, "it waited for blue's descriptor");
+    close(red);
+    close(blue);
     stop(d);
 }
 
@@ -382,6 +440,7 @@ static void settings_that_are_read_again_leave_tenants_as_they_are(void) {
 
 TEST_MAIN(CASE(limits_of_one_tenant_do_not_stop_another),
           CASE(what_is_for_all_holds_for_all_sockets_of_a_uid),
+          CASE(who_waits_for_its_own_descriptor_keeps_no_other_tenant_waiting),
           CASE(weights_and_rates_are_each_tenants_own), CASE(each_tenant_is_shown_by_its_name),
           CASE(a_session_comes_back_to_the_account_of_the_same_tenant),
           CASE(settings_that_are_read_again_leave_tenants_as_they_are))
