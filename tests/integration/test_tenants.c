@@ -168,13 +168,14 @@ static void limits_of_one_tenant_do_not_stop_another(void) {
     int blue[8], red[8], none[8];
     CHECK(open_many(dir_of(d, "blue", path), 8, blue, why) == 3, "blue has not 3 sessions");
     CHECK(strstr(why, "may have 3 sessions, has 3"), "%s", why);
+    CHECK(refused_one_of(d, "blue") && !refused_one_of(d, "red"),
+          "whose session was refused is not told");
     CHECK(open_many(dir_of(d, "red", path), 8, red, why) == 8, "red: %s", why);
     CHECK(open_many(dir_of(d, "", path), 8, none, why) == 8, "who is no tenant: %s", why);
     CHECK(take_mib(blue[0], 5) == 2, "blue has not 2 MiB");
     CHECK(take_mib(red[0], 5) == 5, "red is held to blue's limit");
     CHECK(take_mib(none[0], 5) == 5, "who is no tenant is held to blue's limit");
     CHECK(take_mib(blue[1], 5) == 0, "blue has more than 2 MiB");
-    CHECK(refused_one_of(d, "blue") && !refused_one_of(d, "red"), "who was refused is not told");
     close_many(blue, 3);
     close_many(red, 8);
     close_many(none, 8);
