@@ -95,6 +95,29 @@ Test(peer_shares, and_a_half_of_its_own_of_what_a_peer_gives) {
     fake_answer_all();
 }
 
+static void listed(void *arg, const struct error *result, const struct rdmad_names_list_rep *rep) {
+    (void)rep;
+    rig_done(arg, result);
+}
+
+Test(peer_shares, and_a_half_of_its_own_of_the_questions_that_wait_at_a_peer) {
+    struct session *tenant = rig_session(3);
+    struct names_query q = {.timeout_ns = 60000 * MS};
+    tenant->tenant = 2;
+    listener = raw_listen(&q.port);
+    strcpy(q.host, "127.0.0.1");
+    for (unsigned i = 0; i < PEER_ASKS_MAX / 2; i++)
+        peer_list(s, &q, listed, &done);
+    cr_expect_eq(done.calls, 0, "%s", done.text);
+    peer_list(s, &q, listed, &done);
+    cr_expect_eq(done.calls, 1);
+    cr_expect_not_null(strstr(done.text, "512 of uid 3"), "%s", done.text);
+    peer_list(tenant, &q, listed, &done);
+    cr_expect_eq(done.calls, 1, "who has the same uid elsewhere asks on: %s", done.text);
+    rig_close(tenant);
+    fake_answer_all();
+}
+
 /* ---- who connects ---------------------------------------------------------------------------- */
 
 /* From 127.0.0.NUMBER, with a lease of ours. */
