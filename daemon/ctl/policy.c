@@ -195,10 +195,6 @@ static json_t *limit_row(const char *who, enum rule_key key, uint64_t value, uin
                      from);
 }
 
-static const char *tenant_name(const struct state *st, uint32_t number) {
-    return number && st->tenants ? st->tenants[number - 1] : "";
-}
-
 /* 0: there is none of that name. */
 static uint32_t tenant_number(const struct state *st, const char *name) {
     for (uint32_t i = 0; st->tenants && st->tenants[i]; i++)
@@ -209,7 +205,7 @@ static uint32_t tenant_number(const struct state *st, const char *name) {
 
 /* groups: of a session of the user, if there is one. */
 static void limits_of_user(const struct state *st, struct user_id user, json_t *rows) {
-    const char *tenant = tenant_name(st, user.tenant);
+    const char *tenant = rows_tenant_name(st, user.tenant);
     struct policy_who who = {.uid = user.uid, .socket = tenant};
     struct user_policy u;
     struct config own;

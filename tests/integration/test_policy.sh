@@ -338,6 +338,10 @@ expect "{r['who']: r['value'] for r in d['limits'] if r['key'] == 'weight'} ==
         {'uid:65532': 100, 'uid:65532@blue': 50, 'uid:65532@red': 100}" root -j limit show uid:65532
 expect "{(r['uid'], r['tenant'], r['weight']) for r in d['sessions'] if r['tenant']} ==
         {(65532, 'blue', 50), (65532, 'red', 100)}" root -j session show
+for noun in pool lease; do
+    expect "{(r['uid'], r['tenant']) for r in d['${noun}s'] if r['tenant']} == {(65532, 'blue'), (65532, 'red')}" \
+        root -j "$noun" show
+done
 root session show >"$work/said"
 grep -qE ' 65532 +blue ' "$work/said" || fail "session show: $(<"$work/said")"
 root top -b -u -n 1 -i 200ms >"$work/said"
