@@ -48,17 +48,19 @@ static void on_memory_fault(void *user, const void *address) {
 }
 
 /* That it waits is in "session show", "top" and the metrics; that it began to is told here. */
-static void on_user_throttled(void *user, uid_t uid, enum plane_rate by) {
+static void on_user_throttled(void *user, struct user_id who, enum plane_rate by) {
     struct state *st = user;
+    const char *tenant = state_tenant(st, who.tenant);
+    const struct audit_who whose = {.kind = AUDIT_USER, .uid = who.uid, .tenant = tenant};
     struct plane_user_stats now;
-    plane_user_stats(st->plane, uid, &now);
+    plane_user_stats(st->plane, who, &now);
     bool bytes = by == PLANE_RATE_BYTES;
     uint64_t rate = bytes ? now.share.bytes_per_second : now.share.ops_per_second;
     if (!rate) /* it was lifted meanwhile */
         return;
-    AUDIT(THROTTLED, bytes ? "rate.bytes" : "rate.ops", audit_user(uid, 0), audit_nothing(),
-          ("uid %u asks for more than its %" PRIu64 " %s a second (%s): its ops wait",
-           (unsigned)uid, rate, bytes ? "bytes" : "ops",
+    AUDIT(THROTTLED, bytes ? "rate.bytes" : "rate.ops", whose, audit_nothing(),
+          ("uid %u%s%s asks for more than its %" PRIu64 " %s a second (%s): its ops wait",
+           (unsigned)who.uid, *tenant ? "@" : "", tenant, rate, bytes ? "bytes" : "ops",
            bytes ? "bytes_per_second" : "ops_per_second"));
 }
 

@@ -23,9 +23,9 @@
 #include "daemon/base/error.h"
 #include "daemon/base/histogram.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/base/user_id.h"
 #include "daemon/fabric/fabric.h"
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct plane;
 struct plane_session;
@@ -55,7 +55,7 @@ struct plane_events {
      * dropped. May be NULL. */
     void (*memory_fault)(void *user, const void *address);
     /* A user was put aside for that rate: told once in PLANE_TOLD_NS of each. May be NULL. */
-    void (*user_throttled)(void *user, uid_t uid, enum plane_rate by);
+    void (*user_throttled)(void *user, struct user_id who, enum plane_rate by);
 };
 #define PLANE_TOLD_NS (60 * NSEC_PER_SEC)
 
@@ -145,7 +145,7 @@ struct plane_share {
  * them has gone; of a user without a session nothing is remembered but what it owes its rates.
  * Takes effect while ops are under way; of what is owed by the former rates a second is left.
  * Returns 0, or RDMAD_E_INVAL: out of bounds, and nothing has changed. */
-int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share);
+int plane_user_share(struct plane *p, struct user_id user, const struct plane_share *share);
 /* The same for what a peer's daemon asks of us, by the connections that it has and will have. It is
  * forgotten with plane_expel. Its rates are a worker's: a peer's leases are served by one. Only
  * fabrics whose bytes this CPU moves can hold a peer to it, and they know no priorities but as
@@ -157,7 +157,7 @@ int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *s
 struct plane_limits {
     uint64_t uid_ops, uid_waits, session_waits;
 };
-void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits);
+void plane_user_limits(struct plane *p, struct user_id user, const struct plane_limits *limits);
 
 struct plane_user_stats {
     struct plane_share share;
@@ -165,7 +165,7 @@ struct plane_user_stats {
     uint64_t throttled;    /* how often that was */
 };
 /* What holds for the user, who need not have a session. */
-void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out);
+void plane_user_stats(const struct plane *p, struct user_id user, struct plane_user_stats *out);
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
@@ -174,7 +174,8 @@ struct plane_session_stats { /* written by the worker, relaxed */
 };
 
 /* Puts the session on the least loaded worker. NULL when out of memory. */
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie);
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, struct user_id user,
+                                        void *cookie);
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
 /* A copy, as of now, for other threads than the worker. */
 static inline struct plane_session_stats plane_session_stats_now(const struct plane_session *s) {

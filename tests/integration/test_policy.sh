@@ -338,6 +338,29 @@ for verb in "peer show" "link show" metrics; do
     # shellcheck disable=SC2086 # words
     refused 'admin "all"' user 65532 $verb
 done
+
+# Operators see and set what is each tenant's.
+root limit set uid:65532@blue weight=50 >"$work/said" || fail "$(<"$work/said")"
+expect "{r['who']: r['value'] for r in d['limits'] if r['key'] == 'weight'} ==
+        {'uid:65532': 100, 'uid:65532@blue': 50, 'uid:65532@red': 100}" root -j limit show uid:65532
+expect "{(r['uid'], r['tenant'], r['weight']) for r in d['sessions'] if r['tenant']} ==
+        {(65532, 'blue', 50), (65532, 'red', 100)}" root -j session show
+for noun in pool lease; do
+    expect "{(r['uid'], r['tenant']) for r in d['${noun}s'] if r['tenant']} == {(65532, 'blue'), (65532, 'red')}" \
+        root -j "$noun" show
+done
+root session show >"$work/said"
+grep -qE ' 65532 +blue ' "$work/said" || fail "session show: $(<"$work/said")"
+root top -b -u -n 1 -i 200ms >"$work/said"
+for tenant in blue red; do
+    grep -qE "^ *65532@$tenant " "$work/said" || fail "top -u: $(<"$work/said")"
+done
+root events >"$work/said"
+grep -q '(uid 65532@blue)' "$work/said" || fail "events: $(<"$work/said")"
+root why session "$session" >"$work/said"
+grep -q 'uid 65532 of tenant' "$work/said" || fail "why: $(<"$work/said")"
+refused 'no tenant "green" has a socket here' root limit set uid:65532@green weight=1
+refused "your own limits only" user 65532 limit show uid:65532@blue
 echo "$size bytes moved by a tenant's socket alone"
 
 echo "* what is gone is given back"

@@ -127,11 +127,11 @@ struct op_session {
     uint32_t calls;        /* calls that wait; seam/call.h */
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
-    struct op_account *uid, *all;
-    uint64_t name_bytes;      /* of its rings' tables of names; account.c */
-    uint64_t turn, spent;     /* when it was last served; what it owes, in sqes: admit.c */
-    bool shut;                /* takes no more sqes: violated, or being dropped */
-    bool paused;              /* takes none for now: all its rings are in throttled */
+    struct op_account *account, *all; /* of its user, and of all */
+    uint64_t name_bytes;              /* of its rings' tables of names; account.c */
+    uint64_t turn, spent;             /* when it was last served; what it owes, in sqes: admit.c */
+    bool shut;                        /* takes no more sqes: violated, or being dropped */
+    bool paused;                      /* takes none for now: all its rings are in throttled */
     bool parting;             /* its channels neither send nor take any more, nor get another way */
     bool left;                /* the next daemon's: what of channels has not begun is its, too */
     uint32_t untaken, taken;  /* notices of its grants, and of this turn; engine/untaken.c */

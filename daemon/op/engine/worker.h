@@ -88,7 +88,7 @@ struct worker {
     bool fault_told; /* atomic: the mail is under way */
     /* A user was put aside. One is told at a time, likewise: others will be again. */
     struct mail throttled_mail;
-    uid_t throttled_uid;
+    struct user_id throttled_user;
     enum plane_rate throttled_by;
     bool throttled_told; /* atomic: the mail is under way */
 
