@@ -9,7 +9,6 @@
  */
 #include "daemon/daemon.h"
 #include "daemon/base/audit.h"
-#include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/events.h"
 #include "daemon/base/guard.h"
@@ -31,14 +30,13 @@
 #include "daemon/manager.h"
 #include "daemon/node_life.h"
 #include "daemon/peer/peer.h"
+#include "daemon/plane_told.h"
 #include "daemon/serve/serve.h"
 #include "daemon/settings.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/identity.h"
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
-#include "daemon/state/origin.h"
-#include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
 #include "daemon/stop.h"
 #include "daemon/tenants.h"
@@ -82,43 +80,6 @@ struct daemon {
     struct stop stop;
     bool clean;
 };
-
-/* ---- what the data plane tells ------------------------------------------------------------ */
-
-static void on_session_violated(void *user, void *cookie, const struct error *why) {
-    struct session *s = cookie;
-    const char *cause = audit_cause_of(why->code);
-    (void)user;
-    if (why->code == RDMAD_E_FAULT)
-        origin_memory_vanished(s);
-    AUDIT(VIOLATED, cause ? cause : "session", session_who(s), audit_object("session", s->id),
-          ("%s", why->text));
-    session_close(cookie, why);
-}
-
-static void on_lane_lost(void *user, void *cookie, const struct error *why) {
-    struct daemon *d = user;
-    peers_lane_lost(d->state.peers, cookie, why);
-}
-
-static void on_channel_closed(void *user, void *cookie, const struct error *why) {
-    (void)user;
-    channel_ended_there(cookie, why->code, why->text);
-}
-
-static void on_memory_fault(void *user, const void *address) {
-    struct daemon *d = user;
-    struct pool *p = pool_by_address(&d->state, address);
-    if (!p)
-        return; /* its session is gone already */
-    struct error why;
-    origin_memory_vanished(p->session);
-    error_set(&why, RDMAD_E_FAULT,
-              "memory of pool %llx vanished under a transfer: the client has taken pages away, or "
-              "the machine has an error in its memory",
-              (unsigned long long)p->handle);
-    session_close(p->session, &why);
-}
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
@@ -318,11 +279,7 @@ static int start_fabric(struct daemon *d, const struct plane_events *events, str
 }
 
 static int start_plane(struct daemon *d, struct error *err) {
-    const struct plane_events events = {.user = d,
-                                        .session_violated = on_session_violated,
-                                        .lane_lost = on_lane_lost,
-                                        .channel_closed = on_channel_closed,
-                                        .memory_fault = on_memory_fault};
+    const struct plane_events events = plane_told_events(&d->state);
     struct quota_limits limits;
     set_limits(&d->config, &limits);
     quota_init(&d->state.quota, &limits);

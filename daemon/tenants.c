@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tenants.c - a listener for each tenant. They need a restart to change, so the number of a tenant
- * is its place among the sockets as they were read at the start.
+ * is its place among the sockets as they were read at the start. What outlives this life, a session
+ * that is resumed in the next, goes by the tenant's name (state/origin.h).
  */
 #include "daemon/tenants.h"
 #include "daemon/base/log.h"
 #include "daemon/config/rules.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/serve/serve.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,8 @@ struct tenant {
 
 struct tenants {
     unsigned count;
+    struct state *state;
+    const char *names[RULE_SOCKETS_MAX + 1]; /* for the state */
     struct tenant tenant[];
 };
 
@@ -81,12 +85,16 @@ static int tenant_listen(struct tenant *t, struct state *st, const struct rule_s
 int tenants_new(struct state *st, struct tenants **out, struct error *err) {
     const struct rules *rules = st->config->rules;
     unsigned count = rules ? rules->nsockets : 0;
+    assert(count <= RULE_SOCKETS_MAX);
     struct tenants *t = calloc(1, sizeof(*t) + count * sizeof(t->tenant[0]));
     if (!t)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for tenants' sockets");
+    t->state = st;
+    st->tenants = t->names;
     for (unsigned i = 0; i < count; i++) {
         struct tenant *one = &t->tenant[i];
         strcpy(one->name, rules->sockets[i].tenant);
+        t->names[i] = one->name;
         one->door = (struct serve_door){.state = st, .tenant = one->name, .number = i + 1};
         t->count++;
         int rc = tenant_listen(one, st, &rules->sockets[i], err);
@@ -119,6 +127,7 @@ void tenants_keep(struct tenants *t, struct kept *kept) {
 void tenants_free(struct tenants *t) {
     if (!t)
         return;
+    t->state->tenants = NULL;
     for (unsigned i = 0; i < t->count; i++)
         if (t->tenant[i].listener)
             listener_free(t->tenant[i].listener);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tenants.h - the sockets of tenants: one each, to be mounted into a container as the only way to
- * rdmad. Who comes by one is known by it, besides what the kernel says.
+ * rdmad. Who comes by one is known by it, besides what the kernel says, and is another user than
+ * who has the same uid elsewhere (base/user_id.h).
  */
 #ifndef RDMAD_TENANTS_H
 #define RDMAD_TENANTS_H

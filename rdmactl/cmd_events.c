@@ -84,14 +84,16 @@ static int check_filter(const struct event_filter *f) {
 }
 
 static void print_event(const json_t *e) {
-    char when[32] = "?", text[1100], who[80] = "";
+    char when[32] = "?", text[1100], who[100] = "";
     time_t at = (time_t)cli_number(e, "time");
     struct tm tm;
     const char *peer = json_string_value(json_object_get(e, "peer"));
+    const char *tenant = json_string_value(json_object_get(e, "tenant"));
     if (localtime_r(&at, &tm))
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
     if (json_is_number(json_object_get(e, "uid")))
-        snprintf(who, sizeof(who), " (uid %.0f)", cli_number(e, "uid"));
+        snprintf(who, sizeof(who), " (uid %.0f%s%.64s)", cli_number(e, "uid"), tenant ? "@" : "",
+                 tenant ? tenant : "");
     else if (peer)
         snprintf(who, sizeof(who), " (%.64s)", peer);
     const char *said = json_string_value(json_object_get(e, "text"));

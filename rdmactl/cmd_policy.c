@@ -118,7 +118,8 @@ static const char *const limit_heads[] = {"WHO", "LIMIT", "VALUE", "USED", "FROM
 
 int cmd_limit_show(const struct command *self, int argc, char **argv) {
     const char *who = NULL;
-    struct positionals pos = {.names = "uid:N|peer:NAME", .min = 0, .max = 1, .values = &who};
+    struct positionals pos = {
+        .names = "uid:N[@TENANT]|peer:NAME", .min = 0, .max = 1, .values = &who};
     int rc = args_parse(self, NULL, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
@@ -154,7 +155,7 @@ int cmd_limit_set(const struct command *self, int argc, char **argv) {
     const char *words[34] = {NULL};
     char sets[2000] = "";
     struct positionals pos = {
-        .names = "uid:N|peer:NAME KEY=VALUE...", .min = 2, .max = 33, .values = words};
+        .names = "uid:N[@TENANT]|peer:NAME KEY=VALUE...", .min = 2, .max = 33, .values = words};
     int rc = args_parse(self, NULL, &pos, argc, argv);
     for (unsigned i = 1; rc == ARGS_RUN && i < pos.count; i++)
         rc = add_set(words[i], sets, sizeof(sets));

@@ -30,6 +30,7 @@ static const struct noun nouns[] = {
      {{"id", "ID", CELL_NUMBER},
       {"name", "NAME", CELL_TEXT},
       {"uid", "UID", CELL_NUMBER},
+      {"tenant", "TENANT", CELL_TEXT},
       {"pid", "PID", CELL_NUMBER},
       {"state", "STATE", CELL_TEXT},
       {"bytes", "MEMORY", CELL_BYTES},

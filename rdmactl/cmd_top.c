@@ -57,14 +57,19 @@ static double cost(const struct rate *r) {
     return r->bytes_read + r->bytes_written + r->ops * OP_COST;
 }
 
+/* A uid by a tenant's socket is another user. */
+static bool same_user(const json_t *a, const json_t *b) {
+    return cli_number(a, "uid") == cli_number(b, "uid") &&
+           json_equal(json_object_get(a, "tenant"), json_object_get(b, "tenant"));
+}
+
 static void add_shares(struct rate *rate, size_t count) {
     double all = 0;
     for (size_t i = 0; i < count; i++)
         all += cost(&rate[i]);
     for (size_t i = 0; i < count && all > 0; i++) {
-        double uid = cli_number(rate[i].row, "uid");
         for (size_t k = 0; k < count; k++)
-            if (cli_number(rate[k].row, "uid") == uid)
+            if (same_user(rate[k].row, rate[i].row))
                 rate[i].share += cost(&rate[k]) / all;
     }
 }
@@ -99,7 +104,8 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
 
 /* A user's sessions together. */
 struct user_sum {
-    double uid, sessions, memory, ops, bytes_read, bytes_written, share, throttled;
+    const json_t *row; /* of one of them */
+    double sessions, memory, ops, bytes_read, bytes_written, share, throttled;
 };
 
 /* The caller's to free. */
@@ -107,13 +113,12 @@ static struct user_sum *sum_users(const struct rate *rate, size_t count, size_t 
     struct user_sum *sum = calloc(count + 1, sizeof(*sum));
     *users = 0;
     for (size_t i = 0; sum && i < count; i++) {
-        double uid = cli_number(rate[i].row, "uid");
         size_t u = 0;
-        while (u < *users && sum[u].uid != uid)
+        while (u < *users && !same_user(sum[u].row, rate[i].row))
             u++;
         if (u == *users)
             sum[(*users)++] = (struct user_sum){
-                .uid = uid, .share = rate[i].share, .throttled = rate[i].throttled};
+                .row = rate[i].row, .share = rate[i].share, .throttled = rate[i].throttled};
         sum[u].sessions++;
         sum[u].memory += cli_number(rate[i].row, "bytes");
         sum[u].ops += rate[i].ops;
@@ -126,6 +131,15 @@ static struct user_sum *sum_users(const struct rate *rate, size_t count, size_t 
 static void print_count(struct table *t, double number) {
     char buf[CELL_MAX];
     snprintf(buf, sizeof(buf), "%.0f", number);
+    table_cell(t, true, buf);
+}
+
+/* As limit show has it: "1000", "1000@blue". */
+static void print_user(struct table *t, const json_t *row) {
+    char buf[CELL_MAX];
+    const char *tenant = json_string_value(json_object_get(row, "tenant"));
+    snprintf(buf, sizeof(buf), "%.0f%s%s", cli_number(row, "uid"), tenant ? "@" : "",
+             tenant ? tenant : "");
     table_cell(t, true, buf);
 }
 
@@ -145,7 +159,7 @@ static struct table *users_table(const struct rate *rate, size_t count) {
     for (int i = 0; i < 8; i++)
         table_cell(t, true, head[i]);
     for (size_t i = 0; i < users; i++) {
-        print_count(t, sum[i].uid);
+        print_user(t, sum[i].row);
         print_count(t, sum[i].sessions);
         table_cell(t, true, cli_human_bytes(buf, sum[i].memory));
         print_count(t, sum[i].ops);
@@ -171,8 +185,7 @@ static struct table *sessions_table(const struct rate *rate, size_t count) {
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "id"));
         table_cell(t, true, buf);
         table_cell(t, false, cli_text(row, "name"));
-        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "uid"));
-        table_cell(t, true, buf);
+        print_user(t, row);
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "pid"));
         table_cell(t, true, buf);
         table_cell(t, true, cli_human_bytes(buf, cli_number(row, "bytes")));

@@ -57,11 +57,15 @@ static void print_op(const json_t *row) {
         snprintf(peer, sizeof(peer), "-");
     else
         snprintf(peer, sizeof(peer), "%.0f %s", cli_number(row, "peer"), text_of(row, "node"));
+    char user[80];
+    const char *tenant = json_string_value(json_object_get(row, "tenant"));
+    snprintf(user, sizeof(user), "%.0f%s%s", cli_number(row, "uid"), tenant ? "@" : "",
+             tenant ? tenant : "");
     bool begun = !strcmp(text_of(row, "what"), "begun");
-    printf("%-15s %8.0f %7.0f %-16s %-8s %10.0f %-5s %-22s %10s\n", when,
-           cli_number(row, "session"), cli_number(row, "uid"),
-           cli_safe_text(safe, sizeof(safe), peer), text_of(row, "op"), cli_number(row, "bytes"),
-           text_of(row, "route"), begun ? "begun" : text_of(row, "status"),
+    printf("%-15s %8.0f %7s %-16s %-8s %10.0f %-5s %-22s %10s\n", when, cli_number(row, "session"),
+           user, cli_safe_text(safe, sizeof(safe), peer), text_of(row, "op"),
+           cli_number(row, "bytes"), text_of(row, "route"),
+           begun ? "begun" : text_of(row, "status"),
            begun ? "-" : cli_human_us(latency, cli_number(row, "latency_us")));
 }
 

@@ -34,9 +34,9 @@ static const struct command commands[] = {
     {"service", "show", cmd_show, "", "Names that sessions here listen on."},
     {"policy", "show", cmd_policy_show, "[UID] [--socket TENANT]",
      "What a user may do, and which rule says so."},
-    {"limit", "show", cmd_limit_show, "[uid:N|peer:NAME]",
+    {"limit", "show", cmd_limit_show, "[uid:N[@TENANT]|peer:NAME]",
      "Limits and shares, and what is used of them."},
-    {"limit", "set", cmd_limit_set, "uid:N|peer:NAME KEY=VALUE...",
+    {"limit", "set", cmd_limit_set, "uid:N[@TENANT]|peer:NAME KEY=VALUE...",
      "Sets limits and shares until the daemon ends."},
     {"share", NULL, cmd_share, "FILE|DIR|- [--name N] [--ttl 60s] [--once]",
      "Shares FILE's bytes (- : standard input) under a read-only lease; prints its URI and holds "

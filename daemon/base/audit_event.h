@@ -28,7 +28,7 @@ enum audit_event {
 struct audit_who {
     enum { AUDIT_NOBODY, AUDIT_USER, AUDIT_PEER } kind; /* nobody: the daemon itself */
     uid_t uid;
-    bool tenant;         /* that of a tenant, who is another user here */
+    const char *tenant;  /* by whose socket it came, another user then; NULL or "": nobody's */
     pid_t pid;           /* 0: not known */
     const char *peer;    /* the name of its certificate; "": none was shown, or none was good */
     const char *address; /* HOST or HOST:PORT or [HOST]:PORT */

@@ -51,7 +51,11 @@ static void name_origin(const struct audit_who *who, char out[AUDIT_WHO_MAX + 1]
     memset(out, 0, AUDIT_WHO_MAX + 1);
     switch (class_of(who)) {
     case AUDIT_OF_USERS:
-        snprintf(out, AUDIT_WHO_MAX + 1, "uid %u", (unsigned)who->uid);
+        if (who->tenant && *who->tenant)
+            snprintf(out, AUDIT_WHO_MAX + 1, "uid %u of tenant %s", (unsigned)who->uid,
+                     who->tenant);
+        else
+            snprintf(out, AUDIT_WHO_MAX + 1, "uid %u", (unsigned)who->uid);
         break;
     case AUDIT_OF_PEERS:
         snprintf(out, AUDIT_WHO_MAX + 1, "peer %s", who->peer);

@@ -2,12 +2,12 @@
 /*
  * audit_limit.h - how many events of one origin and cause are written a minute.
  *
- * An origin is a uid, a peer by its proven name, a stranger by its address (of IPv6 the /64), or
- * the daemon. The first event of an origin, kind and cause always passes, and as many in a minute
- * as AUDIT_LINES and AUDIT_LINES_BAD say; the others are counted, and the count is told when the
- * minute is over. Somebody who has many uids or addresses could have many firsts: all origins of
- * one class share a bound, of which repetitions get half. So no class can have more lines than it
- * may, nor use up another's.
+ * An origin is a user (a uid, by a tenant's socket one of its own), a peer by its proven name, a
+ * stranger by its address (of IPv6 the /64), or the daemon. The first event of an origin, kind and
+ * cause always passes, and as many in a minute as AUDIT_LINES and AUDIT_LINES_BAD say; the others
+ * are counted, and the count is told when the minute is over. Somebody who has many uids or
+ * addresses could have many firsts: all origins of one class share a bound, of which repetitions
+ * get half. So no class can have more lines than it may, nor use up another's.
  *
  * A table of a fixed size: when it is full the oldest row of its class gives way, and its count
  * goes into the class's. Not thread-safe; it takes now_ns.
@@ -26,7 +26,7 @@
 #define AUDIT_CLASS_LINES 600u
 
 #define AUDIT_ROWS 256u /* of a class */
-#define AUDIT_WHO_MAX 71u
+#define AUDIT_WHO_MAX 95u
 
 enum audit_class {
     AUDIT_OF_DAEMON,

@@ -32,6 +32,7 @@ void audit_record_fill(struct audit_record *r, enum audit_event event, const cha
                                .uid = who->uid,
                                .pid = who->pid};
     clock_gettime(CLOCK_REALTIME, &r->at);
+    snprintf(r->tenant, sizeof(r->tenant), "%s", who->tenant ? who->tenant : "");
     snprintf(r->peer, sizeof(r->peer), "%s", who->peer ? who->peer : "");
     snprintf(r->address, sizeof(r->address), "%s", who->address ? who->address : "");
     snprintf(r->text, sizeof(r->text), "%s", text);
@@ -53,6 +54,8 @@ void audit_record_log(const struct audit_record *r) {
         fields[n++] = FIELD_U64("UID", r->uid);
     if (r->kind == AUDIT_USER && r->pid)
         fields[n++] = FIELD_U64("PID", r->pid);
+    if (r->tenant[0])
+        fields[n++] = FIELD_STR("TENANT", r->tenant);
     if (r->peer[0])
         fields[n++] = FIELD_STR("PEER_NAME", r->peer);
     if (r->address[0])
@@ -113,6 +116,8 @@ size_t audit_record_json(const struct audit_record *r, char line[AUDIT_LINE_MAX]
         put(&l, ",\"uid\":%u", (unsigned)r->uid);
     if (r->kind == AUDIT_USER && r->pid)
         put(&l, ",\"pid\":%d", (int)r->pid);
+    if (r->tenant[0])
+        put_text(&l, "tenant", r->tenant);
     if (r->kind == AUDIT_PEER) {
         put_text(&l, "peer", r->peer);
         put_text(&l, "address", r->address);

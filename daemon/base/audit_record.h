@@ -23,6 +23,7 @@ struct audit_record {
     uid_t uid;
     pid_t pid;
     uint64_t id, skipped;
+    char tenant[RDMAD_NAME_MAX + 1];
     char peer[RDMAD_NAME_MAX + 1], address[AUDIT_ADDRESS_MAX + 1], text[RDMAD_TEXT_MAX + 1];
 };
 

@@ -23,6 +23,7 @@ struct kept_row {
 
 struct event_owner {
     uid_t uid;
+    char tenant[RDMAD_NAME_MAX + 1];
     unsigned count;
     struct list rows;
 };
@@ -38,11 +39,12 @@ static struct {
 /* Under the lock, all of these. */
 static struct event_owner *owner_of(const struct audit_who *who) {
     struct event_owner *idle = NULL;
+    const char *tenant = who->tenant ? who->tenant : "";
     if (who->kind != AUDIT_USER)
         return &events.owner[DAEMON];
     for (unsigned i = 1; i < OTHERS; i++) {
         struct event_owner *o = &events.owner[i];
-        if (o->count && o->uid == who->uid)
+        if (o->count && o->uid == who->uid && !strcmp(o->tenant, tenant))
             return o;
         if (!o->count && !idle)
             idle = o;
@@ -50,6 +52,7 @@ static struct event_owner *owner_of(const struct audit_who *who) {
     if (!idle)
         return &events.owner[OTHERS];
     idle->uid = who->uid;
+    snprintf(idle->tenant, sizeof(idle->tenant), "%s", tenant);
     return idle;
 }
 
@@ -86,12 +89,12 @@ void events_add(const char *what, const char *cause, const struct audit_who *who
                               .at_ns = clock_now_ns(),
                               .at_s = (int64_t)time(NULL),
                               .of_user = who->kind == AUDIT_USER,
-                              .of_tenant = who->tenant,
                               .uid = who->uid,
                               .what = what,
                               .cause = cause,
                               .object = object.kind,
                               .id = object.id};
+    snprintf(row->tenant, sizeof(row->tenant), "%s", who->tenant ? who->tenant : "");
     size_t used = 0;
     log_escape(row->text, sizeof(row->text), &used, text);
     used = 0;

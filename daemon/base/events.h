@@ -3,7 +3,7 @@
  * events.h - what changed, and what was refused, failed and ended, as far as it is remembered: for
  * rdmactl events and rdmactl why.
  *
- * The memory has a fixed size, shared equally by those whose doing the events were: uids, and the
+ * The memory has a fixed size, shared equally by those whose doing the events were: users, and the
  * daemon itself with its peers, who count as four. When it is full, whoever has most forgets its
  * oldest. So nobody makes others' events forgotten but by having none itself.
  *
@@ -20,18 +20,18 @@
 #include <stddef.h>
 
 #define EVENTS_MAX 1024u
-#define EVENTS_OWNERS 128u /* uids beyond that share one place */
+#define EVENTS_OWNERS 128u /* users beyond that share one place */
 
 struct event_row {
     uint64_t number; /* from 1 on, in their order */
     uint64_t at_ns;  /* of the daemon's clock */
     int64_t at_s;    /* since 1970 */
     bool of_user;    /* else the daemon's, or a peer's */
-    bool of_tenant;  /* the uid is that of a tenant's */
     uid_t uid;
-    const char *what, *cause; /* literals: "refused", "limit" */
-    const char *object;       /* a literal, or NULL */
-    uint64_t id;              /* of that */
+    char tenant[RDMAD_NAME_MAX + 1]; /* by whose socket that came; "": nobody's */
+    const char *what, *cause;        /* literals: "refused", "limit" */
+    const char *object;              /* a literal, or NULL */
+    uint64_t id;                     /* of that */
     char peer[RDMAD_NAME_MAX + 1];
     char text[RDMAD_TEXT_MAX + 1];
 };

@@ -3,10 +3,10 @@
  * offload.h - registration threads: calls that may take seconds, off the control thread.
  *
  * Mapping, prefaulting, registering and unmapping client memory goes through here. A job belongs to
- * an owner, any number (a uid; 0 where there is only one): an owner's jobs run one after the other,
- * in order, and owners take turns. So an owner with a thousand jobs, or one that takes a minute,
- * has one thread and keeps nobody else waiting; only OFFLOAD_THREADS such owners at once would.
- * When run returns, done is delivered through the mailbox of whoever posted.
+ * an owner, any number (a user's; 0 where there is only one): an owner's jobs run one after the
+ * other, in order, and owners take turns. So an owner with a thousand jobs, or one that takes a
+ * minute, has one thread and keeps nobody else waiting; only OFFLOAD_THREADS such owners at once
+ * would. When run returns, done is delivered through the mailbox of whoever posted.
  */
 #ifndef RDMAD_BASE_OFFLOAD_H
 #define RDMAD_BASE_OFFLOAD_H

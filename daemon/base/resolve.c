@@ -39,7 +39,7 @@ struct lookup {
     struct resolver *resolver;
     struct list node;
     bool runs;
-    uid_t uid;
+    struct user_id user;
     resolve_done *done; /* NULL: cancelled */
     void *arg;
     int failed;       /* EAI_* */
@@ -133,15 +133,15 @@ static void *lookup_thread(void *arg) {
 
 /* ---- whose turn it is ---------------------------------------------------------------------- */
 
-static unsigned resolver_running_for(const struct resolver *r, uid_t uid) {
+static unsigned resolver_running_for(const struct resolver *r, struct user_id user) {
     unsigned n = 0;
     list_for_each (node, &r->running)
-        n += list_entry(node, struct lookup, node)->uid == uid;
+        n += user_id_same(list_entry(node, struct lookup, node)->user, user);
     return n;
 }
 
-static bool resolver_may_run(const struct resolver *r, uid_t uid) {
-    unsigned own = resolver_running_for(r, uid);
+static bool resolver_may_run(const struct resolver *r, struct user_id user) {
+    unsigned own = resolver_running_for(r, user);
     if (r->nrunning >= RESOLVE_THREADS_MAX || own >= RESOLVE_EACH_MAX)
         return false;
     return own == 0 || r->nrunning < RESOLVE_THREADS_MAX / 2;
@@ -167,7 +167,7 @@ static void lookup_run(struct lookup *l) {
 static void resolver_next(struct resolver *r) {
     list_for_each_safe (node, &r->waiting) {
         struct lookup *l = list_entry(node, struct lookup, node);
-        if (resolver_may_run(r, l->uid))
+        if (resolver_may_run(r, l->user))
             lookup_run(l);
     }
 }
@@ -201,21 +201,21 @@ void resolver_free(struct resolver *r) {
     resolver_unref(r);
 }
 
-struct lookup *resolver_ask(struct resolver *r, const char *host, uint16_t port, uid_t uid,
-                            resolve_done *done, void *arg) {
+struct lookup *resolver_ask(struct resolver *r, const char *host, uint16_t port,
+                            struct user_id user, resolve_done *done, void *arg) {
     size_t size = strlen(host) + 1;
     assert(thread_is(r->owner));
     struct lookup *l = calloc(1, sizeof(*l) + size);
     if (!l)
         return NULL;
     l->resolver = r;
-    l->uid = uid;
+    l->user = user;
     l->done = done;
     l->arg = arg;
     memcpy(l->host, host, size);
     snprintf(l->service, sizeof(l->service), "%u", port);
     list_append(&r->waiting, &l->node);
-    if (resolver_may_run(r, uid))
+    if (resolver_may_run(r, user))
         lookup_run(l);
     return l;
 }
@@ -231,17 +231,17 @@ void lookup_cancel(struct lookup *l) {
     lookup_free(l);
 }
 
-void lookup_wanted_by(struct lookup *l, uid_t uid) {
-    if (l->runs || !resolver_may_run(l->resolver, uid))
+void lookup_wanted_by(struct lookup *l, struct user_id user) {
+    if (l->runs || !resolver_may_run(l->resolver, user))
         return;
-    l->uid = uid;
+    l->user = user;
     lookup_run(l);
 }
 
 const char *lookup_waits_for(const struct lookup *l) {
     if (l->runs)
         return "the system's resolver, which has not answered";
-    return resolver_running_for(l->resolver, l->uid)
+    return resolver_running_for(l->resolver, l->user)
                ? "other names that the same user asked for, which the system's resolver has not "
                  "answered"
                : "names that others asked for, which the system's resolver has not answered";

@@ -35,6 +35,8 @@ struct config {
     uint64_t max_registered_bytes, max_registered_bytes_uid, max_registered_bytes_session;
     uint64_t max_pools_session, max_rings_session, max_leases_session, max_attaches_session;
     uint64_t max_services_session, max_channels_session, max_mappings, max_mappings_uid;
+    uint64_t max_pools_uid, max_rings_uid, max_leases_uid, max_attaches_uid;
+    uint64_t max_services_uid, max_channels_uid, max_questions_uid;
     uint64_t max_session_ops;
     uint64_t max_ops, max_ops_uid, max_waits, max_waits_uid, max_waits_session;
     uint64_t max_calls_uid, max_questions_session;

@@ -361,7 +361,8 @@ static void on_accepted(void *user, int fd) {
     struct ctl_caller caller = {0};
     bool known =
         !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && !ask_caller(fd, &who, &caller.who);
-    struct client_socket *sock = client_socket_new(ctl->state->porter, fd, who.uid);
+    struct client_socket *sock =
+        client_socket_new(ctl->state->porter, fd, (struct user_id){.uid = who.uid});
     if (known)
         policy_user(ctl->state->policy, &caller.who, &caller.policy);
     if (sock && known && !has_room(ctl, &caller)) {
@@ -393,7 +394,8 @@ static void on_accepted(void *user, int fd) {
 
 static void no_descriptor(void *user, int fd) {
     struct ctl *ctl = user;
-    struct client_socket *sock = client_socket_new(ctl->state->porter, fd, (uid_t)-1);
+    struct client_socket *sock =
+        client_socket_new(ctl->state->porter, fd, (struct user_id){.uid = (uid_t)-1});
     if (sock)
         ctl_turn_away(sock,
                       "rdmad has no descriptor left for one more connection; raise its limit of "

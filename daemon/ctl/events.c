@@ -19,7 +19,7 @@ struct wanted {
 
 static bool is_wanted(void *arg, const struct event_row *e) {
     const struct wanted *w = arg;
-    if (!w->all && (!e->of_user || e->of_tenant || e->uid != w->uid))
+    if (!w->all && (!e->of_user || e->tenant[0] || e->uid != w->uid))
         return false;
     if (w->kind && (!e->object || strcmp(e->object, w->kind) != 0 || e->id != w->id))
         return false;
@@ -27,12 +27,13 @@ static bool is_wanted(void *arg, const struct event_row *e) {
 }
 
 static json_t *event_json(const struct event_row *e, uint64_t now_ns) {
-    return json_pack("{s:I, s:I, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "number",
+    return json_pack("{s:I, s:I, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "number",
                      (json_int_t)e->number, "time", (json_int_t)e->at_s, "ago_s",
                      rows_seconds(clock_left(e->at_ns, now_ns)), "what", e->what, "cause", e->cause,
                      "object", e->object ? json_string(e->object) : json_null(), "id",
                      e->object ? json_integer((json_int_t)e->id) : json_null(), "uid",
-                     e->of_user ? json_integer((json_int_t)e->uid) : json_null(), "peer",
+                     e->of_user ? json_integer((json_int_t)e->uid) : json_null(), "tenant",
+                     e->tenant[0] ? rows_text(e->tenant) : json_null(), "peer",
                      e->peer[0] ? rows_text(e->peer) : json_null(), "text", rows_text(e->text));
 }
 

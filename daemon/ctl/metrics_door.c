@@ -158,7 +158,7 @@ static void on_accepted(void *user, int fd) {
         return;
     }
     c->metrics = m;
-    c->sock = client_socket_new(m->state->porter, fd, (uid_t)-1);
+    c->sock = client_socket_new(m->state->porter, fd, (struct user_id){.uid = (uid_t)-1});
     if (!c->sock) {
         free(c);
         return;

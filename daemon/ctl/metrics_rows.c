@@ -80,8 +80,10 @@ struct sum_family {
 
 static void label_user(struct metrics_labels *l, const struct usage *u, unsigned i) {
     char uid[16];
-    snprintf(uid, sizeof(uid), "%u", (unsigned)u->users[i].uid);
+    snprintf(uid, sizeof(uid), "%u", (unsigned)u->users[i].user.uid);
     metrics_label(l, "uid", i == USAGE_ROWS ? OTHER : uid);
+    if (u->users[i].user.tenant)
+        metrics_label(l, "tenant", u->users[i].name);
 }
 
 static void label_peer(struct metrics_labels *l, const struct usage *u, unsigned i) {
@@ -127,7 +129,7 @@ static void rows_users(struct metrics_writer *w, struct state *st) {
     struct rows_of r = {0};
     list_for_each (node, &st->sessions) {
         const struct session *s = list_entry(node, struct session, node);
-        unsigned row = usage_user(u, s->uid);
+        unsigned row = usage_user(u, session_user_id(s), s->who.socket);
         struct usage_sums sums;
         session_usage(s, &sums);
         usage_add(&r.sums[row], &sums);
@@ -153,7 +155,7 @@ static void rows_throttled(struct metrics_writer *w, const struct state *st) {
     for (unsigned i = 0; i < u->nusers; i++) {
         struct metrics_labels labels = {0};
         struct plane_user_stats stats;
-        plane_user_stats(st->plane, u->users[i].uid, &stats);
+        plane_user_stats(st->plane, u->users[i].user, &stats);
         label_user(&labels, u, i);
         metrics_real(w, &labels, (double)stats.throttled_ns / 1e9);
     }
@@ -162,7 +164,8 @@ static void rows_throttled(struct metrics_writer *w, const struct state *st) {
 static void user_limit(struct metrics_writer *w, const struct state *st, bool used) {
     const struct usage *u = &st->usage;
     for (unsigned i = 0; i < u->nusers; i++) {
-        const struct quota_account *a = quota_find(&st->quota, u->users[i].uid, 0);
+        const struct user_id who = u->users[i].user;
+        const struct quota_account *a = quota_find(&st->quota, who.uid, who.tenant);
         for (unsigned r = 0; a && r < QUOTA_COUNT; r++) {
             uint64_t most = quota_limits_of(&st->quota, a)->uid[r];
             struct metrics_labels labels = {0};

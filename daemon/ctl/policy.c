@@ -61,42 +61,50 @@ static json_t *place_json(const struct policy_value *v, const char *otherwise) {
     return json_string(v->rule ? policy_place(v, place, sizeof(place)) : otherwise);
 }
 
+/* What a user's limit is of; QUOTA_COUNT: that of another kind. */
+static enum quota_resource limit_resource(enum rule_key key) {
+    static const struct {
+        enum rule_key key;
+        enum quota_resource of;
+    } limits[] = {
+        {RULE_SESSIONS_PER_UID, QUOTA_SESSIONS},
+        {RULE_POOL_BYTES_PER_UID, QUOTA_BYTES},
+        {RULE_REGISTERED_BYTES_PER_UID, QUOTA_REGISTERED},
+        {RULE_POOLS_PER_UID, QUOTA_POOLS},
+        {RULE_RINGS_PER_UID, QUOTA_RINGS},
+        {RULE_LEASES_PER_UID, QUOTA_LEASES},
+        {RULE_ATTACHES_PER_UID, QUOTA_ATTACHES},
+        {RULE_SERVICES_PER_UID, QUOTA_SERVICES},
+        {RULE_CHANNELS_PER_UID, QUOTA_CHANNELS},
+        {RULE_QUESTIONS_PER_UID, QUOTA_QUESTIONS},
+        {RULE_MAPPINGS_PER_UID, QUOTA_MAPPINGS},
+    };
+    for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        if (limits[i].key == key)
+            return limits[i].of;
+    return QUOTA_COUNT;
+}
+
 /* The limit that holds, whether a rule or a setting says it; derived ones as they were derived. */
 static uint64_t limit_number(const struct config *own, const struct quota_limits *q,
                              enum rule_key key) {
+    enum quota_resource of = limit_resource(key);
     char name[80];
-    switch (key) {
-    case RULE_POOL_BYTES_PER_UID:
-        return q->uid[QUOTA_BYTES];
-    case RULE_POOL_BYTES_PER_SESSION:
+    if (of < QUOTA_COUNT)
+        return q->uid[of];
+    if (key == RULE_POOL_BYTES_PER_SESSION)
         return q->session[QUOTA_BYTES];
-    case RULE_REGISTERED_BYTES_PER_UID:
-        return q->uid[QUOTA_REGISTERED];
-    case RULE_REGISTERED_BYTES_PER_SESSION:
+    if (key == RULE_REGISTERED_BYTES_PER_SESSION)
         return q->session[QUOTA_REGISTERED];
-    case RULE_MAPPINGS_PER_UID:
-        return q->uid[QUOTA_MAPPINGS];
-    default:
-        snprintf(name, sizeof(name), "limits.%s", rule_keys[key].name);
-        struct config copy = *own;
-        return *setting_number(setting_find(name), &copy);
-    }
+    snprintf(name, sizeof(name), "limits.%s", rule_keys[key].name);
+    struct config copy = *own;
+    return *setting_number(setting_find(name), &copy);
 }
 
 /* What the user has of what the limit is of; UINT64_MAX: that is a session's, or not counted. */
 static uint64_t limit_used(const struct quota_account *a, enum rule_key key) {
-    switch (key) {
-    case RULE_SESSIONS_PER_UID:
-        return a ? a->used[QUOTA_SESSIONS] : 0;
-    case RULE_POOL_BYTES_PER_UID:
-        return a ? a->used[QUOTA_BYTES] : 0;
-    case RULE_REGISTERED_BYTES_PER_UID:
-        return a ? a->used[QUOTA_REGISTERED] : 0;
-    case RULE_MAPPINGS_PER_UID:
-        return a ? a->used[QUOTA_MAPPINGS] : 0;
-    default:
-        return UINT64_MAX;
-    }
+    enum quota_resource of = limit_resource(key);
+    return of == QUOTA_COUNT ? UINT64_MAX : a ? a->used[of] : 0;
 }
 
 /* ---- of whom ----------------------------------------------------------------------------- */
@@ -195,24 +203,33 @@ static json_t *limit_row(const char *who, enum rule_key key, uint64_t value, uin
                      from);
 }
 
+/* 0: there is none of that name. */
+static uint32_t tenant_number(const struct state *st, const char *name) {
+    for (uint32_t i = 0; st->tenants && st->tenants[i]; i++)
+        if (!strcmp(st->tenants[i], name))
+            return i + 1;
+    return 0;
+}
+
 /* groups: of a session of the user, if there is one. */
-static void limits_of_user(const struct state *st, uid_t uid, json_t *rows) {
-    struct policy_who who = {.uid = uid, .socket = ""};
+static void limits_of_user(const struct state *st, struct user_id user, json_t *rows) {
+    const char *tenant = state_tenant(st, user.tenant);
+    struct policy_who who = {.uid = user.uid, .socket = tenant};
     struct user_policy u;
     struct config own;
     struct quota_limits limits;
-    char name[24];
+    char name[24 + RDMAD_NAME_MAX];
     list_for_each (node, &st->sessions) {
         const struct session *s = list_entry(node, struct session, node);
-        if (s->uid == uid && !s->tenant)
+        if (user_id_same(session_user_id(s), user))
             who = s->who;
     }
     policy_user(st->policy, &who, &u);
     policy_settings(&u, st->config, &own);
     if (!policy_limits(&u, st->config, &limits))
         limits = st->quota.limits;
-    const struct quota_account *a = quota_find(&st->quota, uid, 0);
-    snprintf(name, sizeof(name), "uid:%u", (unsigned)uid);
+    const struct quota_account *a = quota_find(&st->quota, user.uid, user.tenant);
+    snprintf(name, sizeof(name), "uid:%u%s%s", (unsigned)user.uid, *tenant ? "@" : "", tenant);
     for (unsigned k = 0; k < RULE_KEYS; k++) {
         enum rule_key key = (enum rule_key)k;
         bool limit = key >= RULE_LIMITS;
@@ -261,17 +278,31 @@ static void limits_of_peer(const struct state *st, const char *peer, json_t *row
 
 struct target {
     bool peer;
-    uid_t uid;
-    char name[RDMAD_NAME_MAX + 2];
+    struct user_id user;
+    char name[RDMAD_NAME_MAX + 2]; /* of the peer, or of the user's tenant */
 };
 
-/* "uid:1000" or "peer:NAME" */
-static int parse_target(const char *text, struct target *out, struct error *err) {
+static int parse_tenant(const struct state *st, const char *name, struct target *out,
+                        struct error *err) {
+    out->user.tenant = tenant_number(st, name);
+    snprintf(out->name, sizeof(out->name), "%s", name);
+    return out->user.tenant ? 0
+                            : error_set(err, RDMAD_E_INVAL,
+                                        "no tenant \"%.80s\" has a socket here; \"sockets\" of the "
+                                        "configuration as it was at the start lists them",
+                                        name);
+}
+
+/* "uid:1000", "uid:1000@TENANT" or "peer:NAME" */
+static int parse_target(const struct state *st, const char *text, struct target *out,
+                        struct error *err) {
     char *end = NULL;
     *out = (struct target){0};
     if (!strncmp(text, "uid:", 4) && text[4] >= '0' && text[4] <= '9') {
         unsigned long uid = strtoul(text + 4, &end, 10);
-        out->uid = (uid_t)uid;
+        out->user.uid = (uid_t)uid;
+        if (*end == '@' && uid < UINT32_MAX)
+            return parse_tenant(st, end + 1, out, err);
         if (!*end && uid < UINT32_MAX)
             return 0;
     } else if (!strncmp(text, "peer:", 5) && rule_pattern_ok(text + 5)) {
@@ -279,15 +310,26 @@ static int parse_target(const char *text, struct target *out, struct error *err)
         snprintf(out->name, sizeof(out->name), "%s", text + 5);
         return 0;
     }
-    return error_set(err, RDMAD_E_INVAL,
-                     "\"%.80s\" names nobody: write uid:N, or peer:NAME with a node's name, the "
-                     "beginning of some and a '*', or %s",
-                     text, RULE_UNNAMED);
+    return error_set(
+        err, RDMAD_E_INVAL,
+        "\"%.80s\" names nobody: write uid:N, uid:N@TENANT, or peer:NAME with a node's name, the "
+        "beginning of some and a '*', or %s",
+        text, RULE_UNNAMED);
 }
 
 /* More than a rate that it owes. */
 static bool has_something(const struct quota_account *a) {
     return a->refs || a->lies;
+}
+
+/* Of a uid all that it is by tenants' sockets, too, as far as that has something. */
+static void limits_of_uid(const struct state *st, uid_t uid, json_t *rows) {
+    limits_of_user(st, (struct user_id){.uid = uid}, rows);
+    list_for_each (node, &st->quota.uids) {
+        const struct quota_account *a = list_entry(node, struct quota_account, node);
+        if (a->uid == uid && a->tenant && has_something(a))
+            limits_of_user(st, (struct user_id){.uid = uid, .tenant = a->tenant}, rows);
+    }
 }
 
 /* Every user that has something, or for whom something was set. */
@@ -296,13 +338,15 @@ static void limits_of_all(const struct ctl_call *call, json_t *rows) {
     const struct rules *live = policy_live(st->policy);
     list_for_each (node, &st->quota.uids) {
         const struct quota_account *a = list_entry(node, struct quota_account, node);
-        if (!a->tenant && has_something(a) && json_array_size(rows) < CTL_MAX_ROWS)
-            limits_of_user(st, a->uid, rows);
+        if (has_something(a) && json_array_size(rows) < CTL_MAX_ROWS)
+            limits_of_user(st, (struct user_id){.uid = a->uid, .tenant = a->tenant}, rows);
     }
     for (unsigned i = 0; i < live->nusers && json_array_size(rows) < CTL_MAX_ROWS; i++) {
-        const struct quota_account *a = quota_find(&st->quota, live->users[i]->uid, 0);
+        const struct rule *r = live->users[i];
+        const struct user_id user = {.uid = r->uid, .tenant = tenant_number(st, r->socket)};
+        const struct quota_account *a = quota_find(&st->quota, user.uid, user.tenant);
         if (!a || !has_something(a))
-            limits_of_user(st, live->users[i]->uid, rows);
+            limits_of_user(st, user, rows);
     }
     for (unsigned i = 0; i < live->npeers && json_array_size(rows) < CTL_MAX_ROWS; i++)
         limits_of_peer(st, live->peers[i]->peer, rows);
@@ -312,13 +356,13 @@ void ctl_limit_show(struct ctl_call *call, const json_t *params) {
     const struct state *st = ctl_state(call);
     const char *who = rpc_text(params, "who");
     uid_t own = ctl_caller(call)->who.uid;
-    struct target t = {.uid = own};
+    struct target t = {.user.uid = own};
     struct error why;
-    if (who && parse_target(who, &t, &why)) {
+    if (who && parse_target(st, who, &t, &why)) {
         ctl_fail(call, &why);
         return;
     }
-    if (!ctl_sees_all(call) && (t.peer || t.uid != own)) {
+    if (!ctl_sees_all(call) && (t.peer || t.user.tenant || t.user.uid != own)) {
         error_set(&why, RDMAD_E_PERM,
                   "you are uid %u and may see your own limits only: others' need admin \"all\"",
                   (unsigned)own);
@@ -328,8 +372,10 @@ void ctl_limit_show(struct ctl_call *call, const json_t *params) {
     json_t *rows = json_array();
     if (t.peer)
         limits_of_peer(st, t.name, rows);
-    else if (who || !ctl_sees_all(call))
-        limits_of_user(st, t.uid, rows);
+    else if (t.user.tenant || !ctl_sees_all(call))
+        limits_of_user(st, t.user, rows);
+    else if (who)
+        limits_of_uid(st, t.user.uid, rows);
     else
         limits_of_all(call, rows);
     ctl_reply(call, json_pack("{s:o}", "limits", rows));
@@ -346,14 +392,10 @@ struct limit_sets {
 };
 
 static int unknown_limit(const char *word, unsigned whose, struct error *err) {
-    char known[640] = "";
-    for (unsigned k = 0; k < RULE_KEYS; k++)
-        if (is_limit((enum rule_key)k) && (rule_keys[k].whose & whose)) {
-            size_t n = strlen(known);
-            snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "", rule_keys[k].name);
-        }
-    return error_set(err, RDMAD_E_INVAL, "no limit \"%.40s\" of a %s; there are %.380s", word,
-                     whose == RULE_OF_PEER ? "peer" : "user", known);
+    const char *of = whose == RULE_OF_PEER ? "peer" : "user";
+    return error_set(err, RDMAD_E_INVAL,
+                     "no limit \"%.40s\" of a %s; rdmactl limit show has the names of all", word,
+                     of);
 }
 
 /* One KEY=VALUE, which is changed. */
@@ -393,19 +435,24 @@ static int parse_sets(const char *text, unsigned whose, struct limit_sets *out, 
     return out->count ? 0 : error_set(err, RDMAD_E_INVAL, "KEY=VALUE is missing");
 }
 
+static int set_limit(struct policy *p, const struct target *t, enum rule_key key, int64_t value,
+                     struct error *err) {
+    return t->user.tenant ? policy_set_tenant(p, t->user.uid, t->name, key, value, err)
+                          : policy_set(p, t->user.uid, t->peer ? t->name : NULL, key, value, err);
+}
+
 /* All that was asked, or nothing. */
 void ctl_limit_set(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
     struct limit_sets sets;
     struct target t;
     struct error why;
-    int rc = parse_target(rpc_text(params, "who"), &t, &why);
+    int rc = parse_target(st, rpc_text(params, "who"), &t, &why);
     if (!rc)
         rc = parse_sets(rpc_text(params, "set"), t.peer ? RULE_OF_PEER : RULE_OF_USER, &sets, &why);
     /* A first that succeeds has made the rule, so the others do. */
     for (unsigned i = 0; !rc && i < sets.count; i++)
-        rc = policy_set(st->policy, t.uid, t.peer ? t.name : NULL, sets.set[i].key,
-                        sets.set[i].value, &why);
+        rc = set_limit(st->policy, &t, sets.set[i].key, sets.set[i].value, &why);
     if (rc) {
         ctl_fail(call, &why);
         return;
@@ -417,7 +464,9 @@ void ctl_limit_set(struct ctl_call *call, const json_t *params) {
     json_t *rows = json_array();
     if (t.peer)
         limits_of_peer(st, t.name, rows);
+    else if (t.user.tenant)
+        limits_of_user(st, t.user, rows);
     else
-        limits_of_user(st, t.uid, rows);
+        limits_of_uid(st, t.user.uid, rows);
     ctl_reply(call, json_pack("{s:o, s:s}", "limits", rows, "lasts", "until rdmad ends"));
 }

@@ -7,6 +7,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/ctl/call.h"
+#include "daemon/state/state.h"
 
 /* A list is cut at this many rows; the answer then has "truncated": true. */
 #define CTL_MAX_ROWS 16384u
@@ -18,6 +19,7 @@ struct rows {
     const char *protection; /* of leases */
     bool own;               /* only what is of uid */
     uid_t uid;
+    const struct state *state; /* of leases */
 };
 
 static inline struct rows rows_new(void) {
@@ -44,6 +46,11 @@ static inline double rows_seconds(uint64_t ns) {
 static inline json_t *rows_text(const char *s) {
     json_t *value = json_string(s);
     return value ? value : json_string("?");
+}
+
+/* By the tenant's number. */
+static inline json_t *rows_tenant(const struct state *st, uint32_t number) {
+    return number ? json_string(state_tenant(st, number)) : json_null();
 }
 
 /* Of "rwad" (read, write, atomic, delegate) those that are among the rights, or none. */

@@ -30,10 +30,11 @@ static void lease_made(const struct lease_view *v, json_t *row) {
     json_object_set_new(row, "requested", json_boolean(v->requested));
 }
 
-/* What holds for the session's user, all its sessions together (plane.h). */
+/* Who the session's user is besides its uid, and what holds for it, all its sessions together. */
 static void add_share(const struct session *s, json_t *row) {
     struct plane_user_stats user;
-    plane_user_stats(s->state->plane, s->uid, &user);
+    json_object_set_new(row, "tenant", rows_tenant(s->state, s->tenant));
+    plane_user_stats(s->state->plane, session_user_id(s), &user);
     json_object_set_new(row, "weight", json_integer(user.share.weight));
     json_object_set_new(row, "priority", json_integer(user.share.priority));
     json_object_set_new(row, "bytes_per_second",
@@ -118,11 +119,12 @@ void ctl_pool_show(struct ctl_call *call, const json_t *params) {
         while ((p = slots_next(&s->pools, &cursor, &handle)) && !rows_full(&rows))
             json_array_append_new(
                 rows.list,
-                json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:b, s:i}", "id", (json_int_t)handle,
+                json_pack("{s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:b, s:i}", "id", (json_int_t)handle,
                           "number", (json_int_t)(uint32_t)handle + 1, "session", (json_int_t)s->id,
-                          "name", rows_text(s->name), "uid", (json_int_t)s->uid, "bytes",
-                          (json_int_t)p->bytes, "hugetlb", (p->flags & RDMAD_POOL_HUGETLB) != 0,
-                          "leases", (int)p->leases));
+                          "name", rows_text(s->name), "uid", (json_int_t)s->uid, "tenant",
+                          rows_tenant(s->state, s->tenant), "bytes", (json_int_t)p->bytes,
+                          "hugetlb", (p->flags & RDMAD_POOL_HUGETLB) != 0, "leases",
+                          (int)p->leases));
     }
     rows_reply(call, &rows, "pools");
 }
@@ -190,6 +192,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
         "rights", rows_rights(v->rights, "-"), "scope", rows_scope(v->scope), "ttl_s",
         rows_seconds(v->ttl_ns), "attached", (json_int_t)v->attached, "attached_total",
         (json_int_t)v->attached_total, "audit", audit_row(v, rows->now_ns));
+    json_object_set_new(row, "tenant", rows_tenant(rows->state, v->owner_tenant));
     lease_made(v, row);
     add_holders(v->lease, row, rows->now_ns);
     json_object_set_new(row, "lessees_daemons_say", said_row(&v->said));
@@ -204,6 +207,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
 void ctl_lease_show(struct ctl_call *call, const json_t *params) {
     struct rows rows = rows_new();
     rows.protection = protection(ctl_state(call)->plane);
+    rows.state = ctl_state(call);
     rows.own = !ctl_sees_all(call);
     rows.uid = ctl_caller(call)->who.uid;
     leases_view(ctl_state(call)->leases, rpc_bool(params, "all"), each_lease, &rows);

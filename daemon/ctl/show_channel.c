@@ -59,6 +59,7 @@ static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
                   "peer_uid", (json_int_t)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked",
                   kind_text(ch->asked), "route", ch->remote ? "link" : "local", "fabric",
                   fabric_text(ch), "age_s", rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
+    json_object_set_new(row, "tenant", rows_tenant(ch->session->state, ch->session->tenant));
     json_object_set_new(row, "peer_proven", json_boolean(ch->peer_proven));
     add_stats(row, ch);
     if (ch->stage == CHANNEL_OPEN && ch->away_why[0])
@@ -96,9 +97,10 @@ static json_t *budget_row(const struct budget *b) {
 }
 
 static json_t *service_row(const struct service *sv, uint64_t now_ns) {
-    return json_pack("{s:I, s:o, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:o, s:f}", "id",
+    return json_pack("{s:I, s:o, s:I, s:I, s:o, s:s, s:i, s:i, s:I, s:I, s:o, s:f}", "id",
                      (json_int_t)sv->number, "name", rows_text(sv->terms.name), "session",
-                     (json_int_t)sv->session->id, "uid", (json_int_t)sv->session->uid, "scope",
+                     (json_int_t)sv->session->id, "uid", (json_int_t)sv->session->uid, "tenant",
+                     rows_tenant(sv->session->state, sv->session->tenant), "scope",
                      rows_scope(sv->terms.scope), "backlog", (int)sv->terms.backlog, "waiting",
                      (int)sv->waiting, "connections", (json_int_t)sv->offered, "accepted",
                      (json_int_t)sv->accepted, "budget", budget_row(sv->budget), "age_s",

@@ -117,16 +117,16 @@ static int read_filter(const struct ctl_call *call, const json_t *params,
                                      .failed = rpc_bool(params, "failed"),
                                      .begun = rpc_bool(params, "begun"),
                                      .of_uid = json_object_get(params, "uid") != NULL,
-                                     .uid = (uid_t)rpc_uint(params, "uid")};
+                                     .user.uid = (uid_t)rpc_uint(params, "uid")};
     read_peer(rpc_text(params, "peer"), f);
     if (!ctl_sees_all(call)) {
-        if (f->of_uid && f->uid != own)
+        if (f->of_uid && f->user.uid != own)
             return error_set(err, RDMAD_E_PERM,
                              "the ops of uid %u are shown to who has admin \"all\" of the policy; "
                              "you are uid %u, and see your own",
-                             (unsigned)f->uid, (unsigned)own);
-        f->of_uid = f->no_tenants = true;
-        f->uid = own;
+                             (unsigned)f->user.uid, (unsigned)own);
+        f->of_user = true;
+        f->user = (struct user_id){.uid = own};
     }
     if (f->begun && (f->failed || f->slower_ns))
         return error_set(err, RDMAD_E_INVAL,
@@ -151,18 +151,18 @@ static json_t *op_name(uint8_t opcode) {
 }
 
 /* epoch_ns: what has to be added to the daemon's clock. */
-static json_t *row_of(const struct plane_traced *r, uint64_t epoch_ns) {
+static json_t *row_of(const struct state *st, const struct plane_traced *r, uint64_t epoch_ns) {
     const char *route = r->route == PLANE_LINK ? "link" : r->route == PLANE_LOCAL ? "local" : NULL;
     const char *status = r->begun ? NULL : !r->status ? "RDMAD_OK" : rdmad_error_name(r->status);
     return json_pack(
-        "{s:I, s:s, s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:s?, s:s?, s:o}", "time_us",
+        "{s:I, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s?, s:s?, s:o}", "time_us",
         (json_int_t)((r->at_ns + epoch_ns) / NSEC_PER_USEC), "what", r->begun ? "begun" : "ended",
-        "session", (json_int_t)r->session, "uid", (json_int_t)r->uid, "op", op_name(r->opcode),
-        "user_data", number_or_null(r->user_data, true), "lease",
-        number_or_null(r->lease, r->lease), "bytes", (json_int_t)(r->bytes & INT64_MAX), "peer",
-        number_or_null(r->peer, r->peer), "node", r->node[0] ? rows_text(r->node) : json_null(),
-        "route", route, "status", status, "latency_us",
-        r->begun ? json_null() : json_real((double)r->span_ns / 1e3));
+        "session", (json_int_t)r->session, "uid", (json_int_t)r->user.uid, "tenant",
+        rows_tenant(st, r->user.tenant), "op", op_name(r->opcode), "user_data",
+        number_or_null(r->user_data, true), "lease", number_or_null(r->lease, r->lease), "bytes",
+        (json_int_t)(r->bytes & INT64_MAX), "peer", number_or_null(r->peer, r->peer), "node",
+        r->node[0] ? rows_text(r->node) : json_null(), "route", route, "status", status,
+        "latency_us", r->begun ? json_null() : json_real((double)r->span_ns / 1e3));
 }
 
 static void tracer_reply(struct tracer *t, struct ctl_call *call) {
@@ -174,7 +174,7 @@ static void tracer_reply(struct tracer *t, struct ctl_call *call) {
         (uint64_t)wall.tv_sec * NSEC_PER_SEC + (uint64_t)wall.tv_nsec - clock_now_ns();
     unsigned count = list ? plane_trace_read(t->trace, records, ROWS_A_CALL) : 0;
     for (unsigned i = 0; i < count; i++)
-        json_array_append_new(list, row_of(&records[i], epoch_ns));
+        json_array_append_new(list, row_of(t->state, &records[i], epoch_ns));
     free(records);
     ctl_reply(call, list ? json_pack("{s:o, s:I, s:b}", "ops", list, "dropped",
                                      (json_int_t)plane_trace_dropped(t->trace), "more",

@@ -63,14 +63,15 @@ static void say_failures(struct why *w, const struct session *s, bool of_op) {
 
 static void say_throttled(struct why *w, const struct session *s) {
     struct plane_user_stats user;
-    plane_user_stats(s->state->plane, s->uid, &user);
+    plane_user_stats(s->state->plane, session_user_id(s), &user);
     if (user.throttled)
         say(w,
-            "its user, uid %u, was held back %" PRIu64 " times, for %.3f s in all, by a rate "
-            "(%" PRIu64 " bytes and %" PRIu64 " ops a second; 0: none); policy show %u says which "
-            "rule has it",
-            (unsigned)s->uid, user.throttled, rows_seconds(user.throttled_ns),
-            user.share.bytes_per_second, user.share.ops_per_second, (unsigned)s->uid);
+            "its user, uid %u%s%s, was held back %" PRIu64 " times, for %.3f s in all, by a rate "
+            "(%" PRIu64 " bytes and %" PRIu64 " ops a second; 0: none); policy show %u%s%s says "
+            "which rule has it",
+            (unsigned)s->uid, s->tenant ? " of tenant " : "", s->who.socket, user.throttled,
+            rows_seconds(user.throttled_ns), user.share.bytes_per_second, user.share.ops_per_second,
+            (unsigned)s->uid, s->tenant ? " --socket " : "", s->who.socket);
 }
 
 static void why_session(struct why *w) {
@@ -81,11 +82,11 @@ static void why_session(struct why *w) {
     if (s->plane)
         stats = plane_session_stats_now(s->plane);
     say(w,
-        "session %" PRIu64 " (%s, uid %u, pid %ld) is %s, since %.0f s; %" PRIu64
+        "session %" PRIu64 " (%s, uid %u%s%s, pid %ld) is %s, since %.0f s; %" PRIu64
         " ops ended, %" PRIu64 " of them failed, %" PRIu64 " are in flight",
-        s->id, s->name[0] ? s->name : "no name", (unsigned)s->uid, (long)s->pid,
-        s->closing ? "closing" : "open", rows_seconds(w->now_ns - s->since_ns), stats.ops,
-        stats.ops_failed, stats.ops_inflight);
+        s->id, s->name[0] ? s->name : "no name", (unsigned)s->uid, s->tenant ? " of tenant " : "",
+        s->who.socket, (long)s->pid, s->closing ? "closing" : "open",
+        rows_seconds(w->now_ns - s->since_ns), stats.ops, stats.ops_failed, stats.ops_inflight);
     const struct session_pause *p = session_paused(s);
     if (p)
         say(w,

@@ -57,7 +57,7 @@ static void visit_ended(struct porter_visit *v) {
 
 /* Without memory it cannot be in the porter's queue: then it is closed here, with what is unread in
  * it. */
-struct client_socket *client_socket_new(struct porter *p, int fd, uid_t uid) {
+struct client_socket *client_socket_new(struct porter *p, int fd, struct user_id who) {
     struct client_socket *s = calloc(1, sizeof(*s));
     int type = SOCK_SEQPACKET;
     socklen_t size = sizeof(type);
@@ -78,7 +78,7 @@ struct client_socket *client_socket_new(struct porter *p, int fd, uid_t uid) {
     s->stream = type == SOCK_STREAM;
     s->visit.taken = visit_taken;
     s->visit.ended = visit_ended;
-    porter_visit_init(p, &s->visit, fd, uid);
+    porter_visit_init(p, &s->visit, fd, who);
     return s;
 }
 

@@ -13,15 +13,15 @@
 #ifndef RDMAD_IPC_CLIENT_SOCKET_H
 #define RDMAD_IPC_CLIENT_SOCKET_H
 
+#include "daemon/base/user_id.h"
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 struct client_socket;
 struct porter;
 
 /* Takes over a connected Unix socket, even if it fails. NULL: out of memory. */
-struct client_socket *client_socket_new(struct porter *p, int fd, uid_t uid);
+struct client_socket *client_socket_new(struct porter *p, int fd, struct user_id who);
 int client_socket_fd(const struct client_socket *s); /* for watching and for sending */
 
 /* Receives the next packet, or from a stream what is there. *size: the room, then how many bytes

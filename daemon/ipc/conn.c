@@ -448,10 +448,11 @@ static void conn_go_on(struct rota_member *m) {
 /* ---- begin and end from above --------------------------------------------------------------- */
 
 int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, int fd,
-             const struct conn_events *events, void *user, struct conn **out) {
+             uint32_t tenant, const struct conn_events *events, void *user, struct conn **out) {
     struct conn_peer peer = {0};
     int rc = ask_who(fd, &peer);
-    struct client_socket *sock = client_socket_new(porter, fd, peer.uid);
+    const struct user_id who = {.uid = peer.uid, .tenant = tenant};
+    struct client_socket *sock = client_socket_new(porter, fd, who);
     struct conn *c = sock ? calloc(1, sizeof(*c)) : NULL;
     if (!c) {
         if (sock)
@@ -462,7 +463,7 @@ int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, 
     *c = (struct conn){.sock = sock, .fd = fd, .peer = peer, .events = events, .user = user};
     list_init(&c->queue);
     if (!rc)
-        rc = rota_join(rota, &c->turn, peer.uid, conn_go_on);
+        rc = rota_join(rota, &c->turn, who, conn_go_on);
     if (!rc) {
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, conn_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, conn_writable, c);

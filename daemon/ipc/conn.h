@@ -48,10 +48,10 @@ struct conn_events {
     void (*drained)(void *user);
 };
 
-/* Takes over fd, even if it fails. Returns 0 or RDMAD_E_*. Nothing is called back before the next
+/* Takes over fd, even if it fails. tenant: by whose socket it came (user_id.h). Returns 0
  * turn of the loop. */
 int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, int fd,
-             const struct conn_events *events, void *user, struct conn **out);
+             uint32_t tenant, const struct conn_events *events, void *user, struct conn **out);
 /* Sets the user that the callbacks get; call it before the next turn of the loop. */
 void conn_set_user(struct conn *c, void *user);
 const struct conn_peer *conn_peer(const struct conn *c);

@@ -206,7 +206,7 @@ static void porter_tell_crowded(struct porter *p) {
 /* 0, RDMAD_E_AGAIN, or RDMAD_E_SYSTEM: too many descriptors are on their way; also for later. */
 static int porter_send(struct porter *p, uint32_t porter_ask_for, const struct porter_visit *v) {
     struct porter_request rq = {
-        .ask = porter_ask_for, .uid = v ? v->uid : 0, .id = v ? v->id : p->ping};
+        .ask = porter_ask_for, .user = v ? user_id_number(v->who) : 0, .id = v ? v->id : p->ping};
     bool with_fd = porter_ask_for == PORTER_TAKE || porter_ask_for == PORTER_END;
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
@@ -299,12 +299,12 @@ static void porter_ask_for(struct porter *p, struct porter_visit *v, uint32_t wh
         porter_tell_crowded(p);
 }
 
-void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, uint32_t uid) {
+void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, struct user_id who) {
     list_init(&v->waiting);
     list_init(&v->asked);
     v->id = ++p->ids;
     v->fd = fd;
-    v->uid = uid;
+    v->who = who;
 }
 
 void porter_take(struct porter *p, struct porter_visit *v) {
@@ -341,7 +341,7 @@ static void porter_give_back(struct porter *p, int fd) {
             close(fd);
         return;
     }
-    porter_visit_init(p, &l->visit, fd, 0);
+    porter_visit_init(p, &l->visit, fd, (struct user_id){0});
     l->visit.ended = leftover_ended;
     porter_end(p, &l->visit);
 }

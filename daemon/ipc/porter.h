@@ -12,6 +12,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/list.h"
+#include "daemon/base/user_id.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -41,7 +42,8 @@ struct porter_visit {
     struct list waiting; /* in the porter's queue, to be sent */
     struct list asked;   /* in the porter's list of TAKEs, to be answered */
     uint64_t id;
-    uint32_t uid, ask;
+    struct user_id who;
+    uint32_t ask;
     int fd;
     /* The packet that was received. nfds: how many descriptors it had (RDMAD_MSG_MAX_FDS + 1:
      * more). fd: the one of a memfd, which the callee closes, or -1, or PORTER_NO_PLACE. data NULL:
@@ -50,7 +52,7 @@ struct porter_visit {
     void (*ended)(struct porter_visit *v); /* the memory is not needed any more */
 };
 
-void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, uint32_t uid);
+void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, struct user_id who);
 /* Has the next packet of v->fd received; taken is called in a later turn, once. */
 void porter_take(struct porter *p, struct porter_visit *v);
 /* Takes over v->fd, so that the daemon's reference to the socket is not the last, and calls ended,

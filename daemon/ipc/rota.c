@@ -25,7 +25,7 @@ struct rota_user {
     struct list node, waiting;
     struct list members; /* that wait */
     unsigned count;      /* of all its members */
-    uid_t uid;
+    struct user_id who;
     unsigned used;   /* in the pass */
     uint64_t number; /* of this number */
 };
@@ -96,28 +96,28 @@ void rota_free(struct rota *r) {
     free(r);
 }
 
-static struct rota_user *find_or_make(struct rota *r, uid_t uid) {
+static struct rota_user *find_or_make(struct rota *r, struct user_id who) {
     list_for_each (pos, &r->users) {
         struct rota_user *u = list_entry(pos, struct rota_user, node);
-        if (u->uid == uid)
+        if (user_id_same(u->who, who))
             return u;
     }
     struct rota_user *u = calloc(1, sizeof(*u));
     if (!u)
         return NULL;
     u->rota = r;
-    u->uid = uid;
+    u->who = who;
     list_init(&u->waiting);
     list_init(&u->members);
     list_append(&r->users, &u->node);
     return u;
 }
 
-int rota_join(struct rota *r, struct rota_member *m, uid_t uid,
+int rota_join(struct rota *r, struct rota_member *m, struct user_id who,
               void (*go_on)(struct rota_member *m)) {
     list_init(&m->node);
     m->go_on = go_on;
-    m->user = find_or_make(r, uid);
+    m->user = find_or_make(r, who);
     if (!m->user)
         return RDMAD_E_NOMEM;
     m->user->count++;

@@ -16,8 +16,8 @@
 #define RDMAD_IPC_ROTA_H
 
 #include "daemon/base/list.h"
+#include "daemon/base/user_id.h"
 #include <stdbool.h>
-#include <sys/types.h>
 
 #define ROTA_PACKETS 32u /* of a user in a pass */
 #define ROTA_AT_ONCE 8u  /* of a connection, in turn */
@@ -39,7 +39,7 @@ struct rota *rota_new(struct event_base *base); /* NULL: out of memory */
 void rota_free(struct rota *r);                 /* it has no members any more */
 
 /* 0 or RDMAD_E_NOMEM. */
-int rota_join(struct rota *r, struct rota_member *m, uid_t uid,
+int rota_join(struct rota *r, struct rota_member *m, struct user_id who,
               void (*go_on)(struct rota_member *m));
 void rota_leave(struct rota_member *m); /* harmless when it is no member */
 unsigned rota_room(const struct rota_member *m);

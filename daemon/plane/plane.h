@@ -23,9 +23,9 @@
 #include "daemon/base/error.h"
 #include "daemon/base/histogram.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/base/user_id.h"
 #include "daemon/fabric/fabric.h"
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct plane;
 struct plane_session;
@@ -35,6 +35,8 @@ struct plane_trace;
 struct ring; /* ipc/ring.h */
 
 typedef void plane_done(void *arg, const struct error *result);
+
+enum plane_rate { PLANE_RATE_BYTES, PLANE_RATE_OPS, PLANE_RATES };
 
 /* What the data plane tells by itself, on the control thread. cookies are those of the adds. */
 struct plane_events {
@@ -53,7 +55,10 @@ struct plane_events {
      * or in a lease of another worker's session): the session that owns the address must be
      * dropped. May be NULL. */
     void (*memory_fault)(void *user, const void *address);
+    /* A user was put aside for that rate: told once in PLANE_TOLD_NS of each. May be NULL. */
+    void (*user_throttled)(void *user, struct user_id who, enum plane_rate by);
 };
+#define PLANE_TOLD_NS (60 * NSEC_PER_SEC)
 
 #define PLANE_FABRICS_MAX 2u
 
@@ -141,7 +146,7 @@ struct plane_share {
  * them has gone; of a user without a session nothing is remembered but what it owes its rates.
  * Takes effect while ops are under way; of what is owed by the former rates a second is left.
  * Returns 0, or RDMAD_E_INVAL: out of bounds, and nothing has changed. */
-int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share);
+int plane_user_share(struct plane *p, struct user_id user, const struct plane_share *share);
 /* The same for what a peer's daemon asks of us, by the connections that it has and will have. It is
  * forgotten with plane_expel. Its rates are a worker's: a peer's leases are served by one. Only
  * fabrics whose bytes this CPU moves can hold a peer to it, and they know no priorities but as
@@ -153,7 +158,7 @@ int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *s
 struct plane_limits {
     uint64_t uid_ops, uid_waits, session_waits;
 };
-void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits);
+void plane_user_limits(struct plane *p, struct user_id user, const struct plane_limits *limits);
 
 struct plane_user_stats {
     struct plane_share share;
@@ -161,7 +166,7 @@ struct plane_user_stats {
     uint64_t throttled;    /* how often that was */
 };
 /* What holds for the user, who need not have a session. */
-void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out);
+void plane_user_stats(const struct plane *p, struct user_id user, struct plane_user_stats *out);
 
 /* ---- traces ------------------------------------------------------------------------------ */
 
@@ -171,9 +176,9 @@ struct plane_trace_filter {
     uint64_t peer; /* that goes to the peer of that number (plane_lane_peer); 0: to any, or none */
     uint64_t slower_ns; /* that took longer; 0: or not */
     uint32_t opcodes;   /* a bit each; 0: all */
-    uid_t uid;
-    bool of_uid;                   /* of uid's sessions, */
-    bool no_tenants;               /* and not of a tenant's (plane_session_of_tenant) */
+    struct user_id user;
+    bool of_uid;                   /* of that uid's sessions, by whatever socket, */
+    bool of_user;                  /* or of that user's alone */
     bool failed;                   /* that was not done */
     bool begun;                    /* as they begin, too; never with slower_ns or failed */
     char node[RDMAD_NAME_MAX + 1]; /* that goes to a peer of that name; "": to any, or none */
@@ -186,7 +191,7 @@ struct plane_traced {
     uint64_t session, peer, user_data; /* peer 0: none */
     uint64_t bytes;                    /* that it was to move; of a RECV those that came */
     uint64_t lease;                    /* the owner's number of it; 0: none */
-    uid_t uid;
+    struct user_id user;
     int status;
     uint8_t opcode; /* may be none that there is */
     uint8_t outcome;
@@ -211,9 +216,8 @@ struct plane_session_stats { /* written by the worker, relaxed */
 };
 
 /* Puts the session on the least loaded worker. NULL when out of memory. */
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie);
-/* Its user is a tenant's, not the machine's of that uid; before the session has a ring. */
-void plane_session_of_tenant(struct plane_session *s);
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, struct user_id user,
+                                        void *cookie);
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
 /* A copy, as of now, for other threads than the worker. */
 static inline struct plane_session_stats plane_session_stats_now(const struct plane_session *s) {

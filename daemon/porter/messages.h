@@ -28,9 +28,9 @@ enum porter_ask {
     PORTER_PING = 4, /* answer with PONG */
 };
 struct porter_request {
-    uint32_t ask;
-    uint32_t uid; /* whose the descriptor is: only descriptors of the same uid may be made to wait
-                     for it */
+    uint32_t ask, unused;
+    uint64_t user; /* whose the descriptor is: only descriptors of the same user may be made to
+                      wait for it */
     uint64_t id;
 };
 

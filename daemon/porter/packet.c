@@ -39,10 +39,12 @@ bool packet_send(int sock, const void *data, size_t size, int fd) {
 bool packet_recv(int sock, void *data, size_t *size, int *fd, bool wait) {
     union packet_control control;
     struct iovec iov = {.iov_base = data, .iov_len = *size};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof(control.bytes)};
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        /* CMSG_SPACE is rounded up, to where a second one would fit and stay open. */
+        .msg_controllen = CMSG_LEN(sizeof(int))};
     ssize_t n;
     *fd = -1;
     *size = 0;

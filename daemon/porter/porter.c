@@ -2,13 +2,13 @@
 /*
  * porter.c - the porter's loop: what the daemon asks is given to a process that may wait for it.
  *
- * The happy path: TAKE goes to the worker of its uid, forked when it is needed and gone when it was
- * idle for IDLE_MS; a worker has one task at a time, the others wait here. ENDs are let go of in
- * batches of one uid. The process ends when the daemon does.
+ * The happy path: TAKE goes to the worker of its user, forked when it is needed and gone when it
+ * was idle for IDLE_MS; a worker has one task at a time, the others wait here. ENDs are let go of
+ * in batches of one user. The process ends when the daemon does.
  *
- * Bounds: a worker for each of WORKERS_MAX uids, beyond which they share. A connection has one TAKE
- * at a time, which its END takes back; so what waits here is bounded by the sessions that a uid may
- * have. This loop itself opens and closes nothing but sockets to which somebody else has a
+ * Bounds: a worker for each of WORKERS_MAX users, beyond which they share. A connection has one
+ * TAKE at a time, which its END takes back; so what waits here is bounded by the sessions that a
+ * user may have. This loop itself opens and closes nothing but sockets to which somebody else has a
  * reference, so it waits for nobody.
  */
 #include "daemon/porter/porter.h"
@@ -43,7 +43,7 @@ struct task {
 
 struct porter_worker {
     pid_t pid; /* 0: there is none in this place */
-    uint32_t uid;
+    uint64_t user;
     int end; /* of the pair */
     bool busy;
     uint64_t id; /* of the task under way */
@@ -66,7 +66,7 @@ static void porter_say(uint32_t word, uint64_t id) {
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
-static bool worker_start(struct porter_worker *w, uint32_t uid) {
+static bool worker_start(struct porter_worker *w, uint64_t user) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return false;
@@ -79,7 +79,7 @@ static bool worker_start(struct porter_worker *w, uint32_t uid) {
         return false;
     }
     *w = (struct porter_worker){
-        .pid = pid, .uid = uid, .end = pair[0], .idle_since_ms = porter_now_ms()};
+        .pid = pid, .user = user, .end = pair[0], .idle_since_ms = porter_now_ms()};
     list_init(&w->tasks);
     return true;
 }
@@ -104,17 +104,17 @@ static void worker_end(struct porter_worker *w) {
     *w = (struct porter_worker){0};
 }
 
-static struct porter_worker *worker_of(uint32_t uid) {
+static struct porter_worker *worker_of(uint64_t user) {
     struct porter_worker *place = NULL;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
-        if (workers[i].pid && workers[i].uid == uid)
+        if (workers[i].pid && workers[i].user == user)
             return &workers[i];
         if (!workers[i].pid)
             place = &workers[i];
     }
     if (!place)
-        return &workers[uid % WORKERS_MAX];
-    return worker_start(place, uid) ? place : NULL;
+        return &workers[(user ^ user >> 32) % WORKERS_MAX];
+    return worker_start(place, user) ? place : NULL;
 }
 
 static void worker_next(struct porter_worker *w) {
@@ -147,7 +147,7 @@ static void worker_heard(struct porter_worker *w) {
 /* ---- what the daemon asks ------------------------------------------------------------------- */
 
 static void daemon_asks_take(const struct porter_request *rq, int sock) {
-    struct porter_worker *w = sock >= 0 ? worker_of(rq->uid) : NULL;
+    struct porter_worker *w = sock >= 0 ? worker_of(rq->user) : NULL;
     struct task *t = w ? malloc(sizeof(*t)) : NULL;
     if (!t) {
         porter_say(PORTER_LOST, rq->id);
@@ -175,13 +175,13 @@ static void task_take_back(uint64_t id) {
 struct batch {
     int fds[DROP_MAX];
     unsigned n;
-    uint32_t uid;
+    uint64_t user;
 };
 
 /* The descriptor of an END whose GO has not come yet: if the porter dropped it before the daemon
  * has, the daemon's would be the last reference. Nothing comes between an END and its GO. */
 static int held = -1;
-static uint32_t held_uid;
+static uint64_t held_user;
 
 static void batch_end(struct batch *b) {
     drop_fds(b->fds, b->n);
@@ -191,16 +191,16 @@ static void batch_end(struct batch *b) {
 static void daemon_asks_end(const struct porter_request *rq, int fd) {
     task_take_back(rq->id);
     held = fd;
-    held_uid = rq->uid;
+    held_user = rq->user;
 }
 
 /* There is none if the END was read by the porter before this one. */
 static void daemon_asks_go(struct batch *b) {
     if (held < 0)
         return;
-    if (b->n == DROP_MAX || b->uid != held_uid)
+    if (b->n == DROP_MAX || b->user != held_user)
         batch_end(b);
-    b->uid = held_uid;
+    b->user = held_user;
     b->fds[b->n++] = held;
     held = -1;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker.c - receives the packets of one uid that have descriptors, and closes these.
+ * worker.c - receives the packets of one user that have descriptors, and closes these.
  *
  * The happy path: a task comes with a socket, its next packet is received with room for every
  * descriptor that a packet can bring, and the daemon gets the bytes, how many descriptors there
  * were, and the one that it can want: a memfd, which has no file operation of anybody's behind it.
  * Then all of them are closed, and the porter hears that this worker is free again.
  *
- * A close may take for ever. It is this process's alone, and only this uid's packets wait for it.
+ * A close may take for ever. It is this process's alone, and only this user's packets wait for it.
  */
 #include "daemon/porter/worker.h"
 #include "daemon/porter/messages.h"

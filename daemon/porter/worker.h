@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker.h - a process that takes packets of one uid's sockets.
+ * worker.h - a process that takes packets of one user's sockets.
  */
 #ifndef RDMAD_PORTER_WORKER_H
 #define RDMAD_PORTER_WORKER_H

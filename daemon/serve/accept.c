@@ -76,7 +76,7 @@ static const struct conn_events accept_events = {.packet = on_packet,
                                                  .drained = on_drained};
 
 /* Tells a client that has not asked anything yet why there is no session. */
-static void turn_away(struct conn *c, const struct error *why) {
+static void turn_away(struct conn *c, const struct serve_door *door, const struct error *why) {
     struct {
         struct rdmad_msg_header header;
         struct rdmad_msg_error body;
@@ -90,15 +90,18 @@ static void turn_away(struct conn *c, const struct error *why) {
     memcpy(message.body.text, why->text, sizeof(why->text));
     const struct conn_peer *peer = conn_peer(c);
     const char *cause = audit_cause_of(why->code);
-    AUDIT(REFUSED, cause ? cause : "session", audit_user(peer->uid, peer->pid), audit_nothing(),
+    struct audit_who who = audit_user(peer->uid, peer->pid);
+    who.tenant = door ? door->tenant : NULL;
+    AUDIT(REFUSED, cause ? cause : "session", who, audit_nothing(),
           ("a client was turned away: %s", why->text));
     conn_send(c, &message, sizeof(message), NULL, 0);
     conn_close(c);
 }
 
-static struct conn *accept_conn(struct state *st, int fd) {
+static struct conn *accept_conn(struct state *st, const struct serve_door *door, int fd) {
     struct conn *c = NULL;
-    if (conn_new(st->base, st->porter, st->rota, fd, &accept_events, NULL, &c))
+    if (conn_new(st->base, st->porter, st->rota, fd, door ? door->number : 0, &accept_events, NULL,
+                 &c))
         LOG_LIMITED(WARNING, ("a client could not be taken: out of memory"));
     return c;
 }
@@ -153,12 +156,12 @@ static int accept_session(struct state *st, const struct conn_peer *peer,
 static void accept_client(struct state *st, const struct serve_door *door, int fd) {
     struct session *s;
     struct error why = {0};
-    struct conn *c = accept_conn(st, fd);
+    struct conn *c = accept_conn(st, door, fd);
     if (!c)
         return;
     const struct conn_peer *peer = conn_peer(c);
     if ((!door && check_group(st, peer, &why)) || accept_session(st, peer, door, &s, &why)) {
-        turn_away(c, &why);
+        turn_away(c, door, &why);
         return;
     }
     AUDIT(ADMITTED, "session", session_who(s), audit_object("session", s->id),
@@ -177,18 +180,22 @@ void serve_accept_tenant(void *door, int fd) {
     accept_client(d->state, d, fd);
 }
 
-void serve_refuse_tenant(void *door, int fd) {
-    const struct serve_door *d = door;
-    serve_refuse(d->state, fd);
-}
-
-void serve_refuse(void *state, int fd) {
+static void refuse_client(struct state *st, const struct serve_door *door, int fd) {
     struct error why;
-    struct conn *c = accept_conn(state, fd);
+    struct conn *c = accept_conn(st, door, fd);
     if (!c)
         return;
     error_set(&why, RDMAD_E_LIMIT,
               "rdmad has no descriptor left for one more client; raise its limit of open files "
               "(LimitNOFILE=) or lower its limits.*");
-    turn_away(c, &why);
+    turn_away(c, door, &why);
+}
+
+void serve_refuse(void *state, int fd) {
+    refuse_client(state, NULL, fd);
+}
+
+void serve_refuse_tenant(void *door, int fd) {
+    const struct serve_door *d = door;
+    refuse_client(d->state, d, fd);
 }

@@ -59,7 +59,7 @@ void serve_part_resume(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
-    AUDIT(GRANTED, "part", audit_user(s->uid, s->pid), audit_object("lease", l->id),
+    AUDIT(GRANTED, "part", session_who(s), audit_object("lease", l->id),
           ("session %" PRIu64 " brings back lease %" PRIu64 " of %" PRIu64
            " bytes, rights 0x%" PRIx32 ", which was made of lease %" PRIu64,
            s->id, l->id, l->terms.length, l->terms.rights, l->parent->id));

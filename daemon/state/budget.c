@@ -471,7 +471,7 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
     strncpy(o->node_name, ask->node, sizeof(o->node_name) - 1);
     o->done = done;
     o->arg = arg;
-    o->job = (struct offload_job){.owner = b->pool->session->uid,
+    o->job = (struct offload_job){.owner = user_id_number(session_user_id(b->pool->session)),
                                   .reply_to = st->mailbox,
                                   .run = zero_run,
                                   .done = zero_done};

@@ -27,11 +27,11 @@
 #define BUCKETS 4096u
 #define IDS_PER_LIFE (UINT64_C(1) << 24)
 
-/* Whose tombstones they are: of a uid's own grants, or of what others make of its leases and
+/* Whose tombstones they are: of a user's own grants, or of what others make of its leases and
  * budgets. At least one. */
 struct tomb_share {
     struct list node;
-    uid_t uid;
+    struct user_id user;
     bool others;
     uint64_t count;    /* with the one that is being made */
     struct list tombs; /* oldest first */
@@ -108,15 +108,16 @@ static bool tombstone_forget_one(struct leases *ls) {
 /* The share that the lease's tombstone counts for, made if there is none; NULL: out of memory. */
 static struct tomb_share *tomb_share_of(struct leases *ls, const struct lease *l) {
     bool others = l->parent || l->requested;
+    const struct user_id user = session_user_id(l->owner);
     list_for_each (node, &ls->shares) {
         struct tomb_share *m = list_entry(node, struct tomb_share, node);
-        if (m->uid == l->owner->uid && m->others == others)
+        if (user_id_same(m->user, user) && m->others == others)
             return m;
     }
     struct tomb_share *m = calloc(1, sizeof(*m));
     if (!m)
         return NULL;
-    m->uid = l->owner->uid;
+    m->user = user;
     m->others = others;
     list_init(&m->tombs);
     list_append(&ls->shares, &m->node);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * limits.c - settings to limits. A byte limit of 0 is a share of the machine, smaller for one user
- * and for one session, so that by default nobody alone can take everything. What has a limit for a
- * session only is limited for a user too, by that of FULL_SESSIONS sessions: otherwise one with
+ * and for one session, so that by default nobody alone can take everything. What has no total has
+ * a limit for a user nevertheless, by default that of FULL_SESSIONS sessions: otherwise one with
  * very many sessions could use up what is counted for the whole process (its descriptors) or grow
  * the tables without bound. What the kernel counts for the process and clients use up together, its
  * mappings, has a total: what the kernel allows, less a quarter for ourselves.
@@ -44,9 +44,11 @@ static uint64_t registered(uint64_t configured, uint64_t pool_bytes) {
     return or_else(configured, sum);
 }
 
-static void limit_uid(struct quota_limits *l, enum quota_resource r) {
-    uint64_t full = l->session[r] * FULL_SESSIONS, few = l->uid[QUOTA_SESSIONS] * FEW;
-    l->uid[r] = full > few ? full : few;
+static void limit_objects(struct quota_limits *l, enum quota_resource r, uint64_t session,
+                          uint64_t uid) {
+    uint64_t full = session * FULL_SESSIONS, few = l->uid[QUOTA_SESSIONS] * FEW;
+    l->session[r] = session;
+    l->uid[r] = or_else(uid, full > few ? full : few);
 }
 
 void limits_of(const struct config *c, struct quota_limits *out) {
@@ -69,20 +71,13 @@ void limits_of(const struct config *c, struct quota_limits *out) {
 
     out->total[QUOTA_SESSIONS] = c->max_sessions;
     out->uid[QUOTA_SESSIONS] = c->max_sessions_uid;
-    out->session[QUOTA_POOLS] = c->max_pools_session;
-    out->session[QUOTA_RINGS] = c->max_rings_session;
-    out->session[QUOTA_LEASES] = c->max_leases_session;
-    out->session[QUOTA_ATTACHES] = c->max_attaches_session;
-    out->session[QUOTA_SERVICES] = c->max_services_session;
-    out->session[QUOTA_CHANNELS] = c->max_channels_session;
-    out->session[QUOTA_QUESTIONS] = c->max_questions_session;
-    limit_uid(out, QUOTA_POOLS);
-    limit_uid(out, QUOTA_RINGS);
-    limit_uid(out, QUOTA_LEASES);
-    limit_uid(out, QUOTA_ATTACHES);
-    limit_uid(out, QUOTA_SERVICES);
-    limit_uid(out, QUOTA_CHANNELS);
-    limit_uid(out, QUOTA_QUESTIONS);
+    limit_objects(out, QUOTA_POOLS, c->max_pools_session, c->max_pools_uid);
+    limit_objects(out, QUOTA_RINGS, c->max_rings_session, c->max_rings_uid);
+    limit_objects(out, QUOTA_LEASES, c->max_leases_session, c->max_leases_uid);
+    limit_objects(out, QUOTA_ATTACHES, c->max_attaches_session, c->max_attaches_uid);
+    limit_objects(out, QUOTA_SERVICES, c->max_services_session, c->max_services_uid);
+    limit_objects(out, QUOTA_CHANNELS, c->max_channels_session, c->max_channels_uid);
+    limit_objects(out, QUOTA_QUESTIONS, c->max_questions_session, c->max_questions_uid);
 }
 
 int limits_check(const struct config *c, const struct quota_limits *limits, struct error *err) {

@@ -27,10 +27,24 @@ struct part_words {
     uint64_t rights, max_attaches;
 };
 
+/* The tenant's name, for its number is another one when the next life has other sockets. */
+static uint64_t tenant_word(const struct session *s) {
+    uint8_t hash[HASH_BYTES];
+    uint64_t word;
+    if (!s->tenant)
+        return 0;
+    hash_keyed(s->state->resume_key, s->who.socket, strlen(s->who.socket), hash);
+    memcpy(&word, hash, sizeof(word));
+    return word;
+}
+
 static void origin_secret(const struct session *s, uint64_t life, uint64_t session,
                           uint8_t out[HASH_BYTES]) {
-    const struct session_words words = {
-        .tag = "session", .life = life, .session = session, .uid = s->uid, .tenant = s->tenant};
+    const struct session_words words = {.tag = "session",
+                                        .life = life,
+                                        .session = session,
+                                        .uid = s->uid,
+                                        .tenant = tenant_word(s)};
     hash_keyed(s->state->resume_key, &words, sizeof(words), out);
 }
 

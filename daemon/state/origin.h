@@ -10,8 +10,9 @@
  * so the lease's own secret is the proof of who granted it, and a lessee, who knows that secret, is
  * not that session.
  *
- * A proof is its user's and its tenant's. It says nothing of what the session had; what a client
- * hands back is judged like anything else that a client brings.
+ * A proof is its user's and its tenant's, by that one's name: whatever other sockets there are in
+ * the next life, the session is back on the account of the same tenant. It says nothing of what the
+ * session had; what a client hands back is judged like anything else that a client brings.
  */
 #ifndef RDMAD_STATE_ORIGIN_H
 #define RDMAD_STATE_ORIGIN_H

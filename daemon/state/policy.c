@@ -132,11 +132,15 @@ static void user_defaults(const struct policy *p, const struct policy_who *who,
 
 void policy_user(const struct policy *p, const struct policy_who *who, struct user_policy *out) {
     user_defaults(p, who, out);
-    const struct rules *const both[] = {p ? p->rules : NULL, p ? p->live : NULL};
-    for (unsigned b = 0; b < 2; b++)
-        for (unsigned i = 0; both[b] && i < both[b]->nusers; i++)
-            if (fits_user(both[b]->users[i], who))
-                take(both[b]->users[i], out->value);
+    for (unsigned i = 0; p && p->rules && i < p->rules->nusers; i++)
+        if (fits_user(p->rules->users[i], who))
+            take(p->rules->users[i], out->value);
+    /* What was set at run time of a tenant's user counts before what was set of all with its uid.
+     */
+    for (unsigned by_socket = 0; by_socket < 2; by_socket++)
+        for (unsigned i = 0; p && i < p->live->nusers; i++)
+            if (p->live->users[i]->by_socket == by_socket && fits_user(p->live->users[i], who))
+                take(p->live->users[i], out->value);
     if (is_master(who) && policy_admin(out) != ADMIN_ACT)
         out->value[RULE_ADMIN] = (struct policy_value){.number = ADMIN_ACT};
 }
@@ -320,10 +324,17 @@ const struct rules *policy_live(const struct policy *p) {
     return p->live;
 }
 
-static struct rule *live_rule(struct policy *p, uid_t uid, const char *peer) {
+/* Whose it is: a peer's, or a uid's, by all sockets if tenant is "". */
+struct whose {
+    uid_t uid;
+    const char *tenant, *peer;
+};
+
+static struct rule *live_rule(struct policy *p, const struct whose *whose) {
     struct rules *live = p->live;
+    const char *peer = whose->peer;
     for (unsigned i = 0; !peer && i < live->nusers; i++)
-        if (live->users[i]->uid == uid)
+        if (live->users[i]->uid == whose->uid && !strcmp(live->users[i]->socket, whose->tenant))
             return live->users[i];
     for (unsigned i = 0; peer && i < live->npeers; i++)
         if (!strcmp(live->peers[i]->peer, peer))
@@ -335,7 +346,9 @@ static struct rule *live_rule(struct policy *p, uid_t uid, const char *peer) {
         snprintf(r->peer, sizeof(r->peer), "%s", peer);
     } else if (r) {
         r->by_uid = true;
-        r->uid = uid;
+        r->uid = whose->uid;
+        r->by_socket = *whose->tenant;
+        snprintf(r->socket, sizeof(r->socket), "%s", whose->tenant);
     }
     return r;
 }
@@ -350,8 +363,9 @@ static int live_fail(uint32_t rules, struct error *err) {
                      RULES_MAX);
 }
 
-int policy_set(struct policy *p, uid_t uid, const char *peer, enum rule_key key, int64_t value,
+static int set(struct policy *p, const struct whose *whose, enum rule_key key, int64_t value,
                struct error *err) {
+    const char *peer = whose->peer;
     const struct rule_key_spec *spec = &rule_keys[key];
     struct error why;
     if (!(spec->whose & (peer ? RULE_OF_PEER : RULE_OF_USER)) ||
@@ -360,9 +374,19 @@ int policy_set(struct policy *p, uid_t uid, const char *peer, enum rule_key key,
                          peer ? "peer" : "user");
     if (rule_check_number(key, value, &why))
         return error_set(err, RDMAD_E_INVAL, "%s", why.text);
-    struct rule *r = live_rule(p, uid, peer);
+    struct rule *r = live_rule(p, whose);
     if (!r)
         return live_fail(peer ? p->live->npeers : p->live->nusers, err);
     r->value[key] = (struct rule_value){.set = true, .number = (uint64_t)value};
     return 0;
+}
+
+int policy_set(struct policy *p, uid_t uid, const char *peer, enum rule_key key, int64_t value,
+               struct error *err) {
+    return set(p, &(struct whose){.uid = uid, .tenant = "", .peer = peer}, key, value, err);
+}
+
+int policy_set_tenant(struct policy *p, uid_t uid, const char *tenant, enum rule_key key,
+                      int64_t value, struct error *err) {
+    return set(p, &(struct whose){.uid = uid, .tenant = tenant}, key, value, err);
 }

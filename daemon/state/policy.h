@@ -133,10 +133,14 @@ const struct peer_policy *policy_peer(const struct policy *p, const char *name);
 
 /* ---- at run time, and for show ------------------------------------------------------------- */
 
-/* Sets a number at run time: of a uid (peer NULL) or of a peer's name or pattern. 0, or
- * RDMAD_E_INVAL, RDMAD_E_LIMIT or RDMAD_E_NOMEM and why. */
+/* Sets a number at run time: of a uid (peer NULL), by whatever socket it comes, or of a peer's name
+ * or pattern. 0, or RDMAD_E_INVAL, RDMAD_E_LIMIT or RDMAD_E_NOMEM and why. */
 int policy_set(struct policy *p, uid_t uid, const char *peer, enum rule_key key, int64_t value,
                struct error *err);
+/* The same of a uid that comes by the tenant's socket: that counts before what is set of the uid,
+ * whichever came later. */
+int policy_set_tenant(struct policy *p, uid_t uid, const char *tenant, enum rule_key key,
+                      int64_t value, struct error *err);
 
 /* Everything that was set at run time, each rule once, in its order. */
 const struct rules *policy_live(const struct policy *p);

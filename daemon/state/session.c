@@ -36,15 +36,16 @@ static int session_tell_plane(const struct session *s) {
     const struct plane_limits limits = {.uid_ops = u->value[RULE_OPS_PER_UID].number,
                                         .uid_waits = u->value[RULE_WAITS_PER_UID].number,
                                         .session_waits = u->value[RULE_WAITS_PER_SESSION].number};
+    const struct user_id who = session_user_id(s);
     struct plane_user_stats now;
     if (!s->state->policy)
         return 0;
-    plane_user_limits(plane, s->uid, &limits);
-    plane_user_stats(plane, s->uid, &now);
+    plane_user_limits(plane, who, &limits);
+    plane_user_stats(plane, who, &now);
     bool same = now.share.weight == share.weight && now.share.priority == share.priority &&
                 now.share.bytes_per_second == share.bytes_per_second &&
                 now.share.ops_per_second == share.ops_per_second;
-    return same ? 0 : plane_user_share(plane, s->uid, &share);
+    return same ? 0 : plane_user_share(plane, who, &share);
 }
 
 void sessions_apply_policy(struct state *st) {
@@ -71,11 +72,9 @@ static int session_admit(struct session *s, struct error *err) {
     rc = quota_charge(&st->quota, NULL, s->uid_account, QUOTA_SESSIONS, 1, &s->charge, err);
     if (rc)
         return rc;
-    s->plane = plane_session_add(st->plane, s->id, s->uid, s);
+    s->plane = plane_session_add(st->plane, s->id, session_user_id(s), s);
     if (!s->plane)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
-    if (s->tenant)
-        plane_session_of_tenant(s->plane);
     if (session_tell_plane(s))
         LOG_LIMITED(WARNING, ("out of memory for the share of uid %u", (unsigned)s->uid));
     return 0;
@@ -236,8 +235,10 @@ void session_discharge(struct session_charges *c) {
 
 void session_post(const struct session *s, struct offload_job *job,
                   void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
-    *job = (struct offload_job){
-        .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
+    *job = (struct offload_job){.owner = user_id_number(session_user_id(s)),
+                                .reply_to = s->state->mailbox,
+                                .run = run,
+                                .done = done};
     offload_post(s->state->offload, job);
 }
 

@@ -11,6 +11,7 @@
 
 #include "daemon/base/audit_event.h"
 #include "daemon/base/offload.h"
+#include "daemon/base/user_id.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/policy.h"
 #include "daemon/state/state.h"
@@ -121,7 +122,7 @@ struct session_charges {
 int session_charge(struct session *s, struct session_charges *c, enum quota_resource what,
                    uint64_t maps, uint64_t bytes, struct error *err);
 void session_discharge(struct session_charges *c);
-/* Gives a job to a registration thread. All jobs of a uid count as one owner's. */
+/* Gives a job to a registration thread. All jobs of a user count as one owner's. */
 void session_post(const struct session *s, struct offload_job *job,
                   void (*run)(struct offload_job *), void (*done)(struct offload_job *));
 /* Memory of the client's that nobody took: closes fd on such a thread, for it may be the last
@@ -139,10 +140,13 @@ static inline void waiter_answer(struct session_waiter *w, const struct error *r
         done(w->arg, result);
 }
 
+static inline struct user_id session_user_id(const struct session *s) {
+    return (struct user_id){.uid = s->uid, .tenant = s->tenant};
+}
 /* Whose doing it is what it does, for audit and events. */
 static inline struct audit_who session_who(const struct session *s) {
     return (struct audit_who){
-        .kind = AUDIT_USER, .uid = s->uid, .tenant = s->tenant != 0, .pid = s->pid};
+        .kind = AUDIT_USER, .uid = s->uid, .tenant = s->who.socket, .pid = s->pid};
 }
 /* What its ops have come to so far, until its last word is in state->usage. */
 void session_usage(const struct session *s, struct usage_sums *out);

@@ -79,7 +79,7 @@ static void others_gone(void *arg, const struct error *result) {
     assert(s->closing && plane && !s->plane);
     remember_failures(s);
     session_usage(s, &sums);
-    usage_add(&usage->users[usage_user(usage, s->uid)].sums, &sums);
+    usage_add(&usage->users[usage_user(usage, session_user_id(s), s->who.socket)].sums, &sums);
     s->leaving = NULL;
     plane_session_drop(plane, plane_dropped, s);
 }

@@ -88,6 +88,9 @@ struct state {
     int (*upgrade)(struct state *st, const char *program,
                    void (*checked)(void *arg, const struct error *result), void *arg,
                    struct error *err);
+    /* Names of the tenants that this life has sockets for, whatever is read again: that of number N
+     * is the Nth, and the last is NULL. NULL: there are none. */
+    const char *const *tenants;
     int lifeline;      /* its reading end, for clients (base/lifeline.h) */
     struct kept *kept; /* listening sockets of the life before; NULL: none */
     /* The life before, if this one has followed it in the same process. */
@@ -100,6 +103,11 @@ struct state {
     bool draining; /* the same, until drain_end (drain.h) */
     unsigned drain_asked;
 };
+
+/* By the tenant's number; "": nobody's. */
+static inline const char *state_tenant(const struct state *st, uint32_t number) {
+    return number && st->tenants ? st->tenants[number - 1] : "";
+}
 
 /* Why nothing new is taken; NULL: it is. */
 static inline const char *state_leaves(const struct state *st) {

@@ -6,13 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-unsigned usage_user(struct usage *u, uid_t uid) {
+unsigned usage_user(struct usage *u, struct user_id user, const char *tenant) {
     for (unsigned i = 0; i < u->nusers; i++)
-        if (u->users[i].uid == uid)
+        if (user_id_same(u->users[i].user, user))
             return i;
     if (u->nusers == USAGE_ROWS)
         return USAGE_ROWS;
-    u->users[u->nusers].uid = uid;
+    struct usage_row *row = &u->users[u->nusers];
+    row->user = user;
+    snprintf(row->name, sizeof(row->name), "%s", tenant ? tenant : "");
     return u->nusers++;
 }
 

@@ -11,10 +11,10 @@
 #ifndef RDMAD_STATE_USAGE_H
 #define RDMAD_STATE_USAGE_H
 
+#include "daemon/base/user_id.h"
 #include "daemon/plane/plane.h"
 #include <rdmad/abi.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #define USAGE_ROWS 64u
 
@@ -24,8 +24,8 @@ struct usage_sums {
 };
 
 struct usage_row {
-    uid_t uid;                     /* of a user */
-    char name[RDMAD_NAME_MAX + 1]; /* of a peer */
+    struct user_id user;           /* of a user */
+    char name[RDMAD_NAME_MAX + 1]; /* of a user's tenant, or of a peer */
     struct usage_sums sums;        /* of what has ended */
 };
 
@@ -34,8 +34,9 @@ struct usage {                                                     /* zero-initi
     unsigned nusers, npeers;
 };
 
-/* Its row, made if there is room: an index, USAGE_ROWS for all others. */
-unsigned usage_user(struct usage *u, uid_t uid);
+/* Its row, made if there is room: an index, USAGE_ROWS for all others. tenant: its name; NULL or
+ * "": there is none. */
+unsigned usage_user(struct usage *u, struct user_id user, const char *tenant);
 unsigned usage_peer(struct usage *u, const char *name);
 void usage_add(struct usage_sums *to, const struct usage_sums *more);
 /* What went by a link, and how often it was made anew. */

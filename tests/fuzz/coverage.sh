@@ -20,16 +20,19 @@ if [ "${1:-}" = --grow ]; then
     shift 2
 fi
 
-# A parser, its fuzzers, its files; of their functions those that parse nothing (they write, or touch
-# files), as a pattern.
+# A parser, its fuzzers, its files; of their functions those that parse nothing (they write, touch files,
+# or leave it to OpenSSL), as a pattern.
 parsers() {
     cat <<'TABLE'
 channel  | fuzz_channel_wire | daemon/op/channel/wire.c daemon/op/channel/deliver.c |
 settings | fuzz_config fuzz_policy | daemon/config/parse.c daemon/config/parse_rules.c daemon/config/text.c daemon/config/checks.c | config_set config_set_at
+metrics  | fuzz_metrics_http | daemon/ctl/metrics_http.c |
+packets  | fuzz_porter_packet | daemon/porter/packet.c daemon/porter/worker.c |
 peer     | fuzz_peer_wire | daemon/peer/wire/wire.c daemon/peer/wire/form_lease.c daemon/peer/wire/form_channel.c |
 rpc      | fuzz_rpc | daemon/ctl/rpc.c |
 serve    | fuzz_serve | daemon/serve/serve.c daemon/serve/reply.c |
 tcp      | fuzz_tcp_frame | daemon/fabric/tcp/frame.c daemon/fabric/tcp/target.c daemon/fabric/tcp/answer.c |
+records  | fuzz_tcp_record | daemon/fabric/tcp/record.c daemon/fabric/tcp/secure.c | secure_new secure_free take_keys secure_accept secure_dial handshake_send secure_begin handshake_read seal keys_renew seal_next seal_all secure_kept secure_write
 tcp_blob | fuzz_tcp_blob | daemon/fabric/tcp/blob.c |
 tree     | fuzz_tree | rdmactl/tree.c rdmactl/bundle.c | tree_add bundle_init bundle_sum bundle_root bundle_text
 uri      | fuzz_uri | common/uri.c |

@@ -154,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 3 || size > 16384)
         return -1;
     struct plane_lane *lane = connected();
-    struct plane_session *s = plane_session_add(plane, 1, 0, NULL);
+    struct plane_session *s = plane_session_add(plane, 1, (struct user_id){0}, NULL);
     const struct plane_channel_spec spec = {
         .number = NUMBER, .kind = data[0] % 3, .lane = lane, .peer_in = PEER, .stats = &stats};
     must(s != NULL);

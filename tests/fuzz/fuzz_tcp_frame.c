@@ -14,11 +14,11 @@
 #include "daemon/base/log.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/tcp/frame.h"
+#include "tests/fuzz/must.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -42,15 +42,6 @@ static int listener;
 static struct fabric_blob listener_offer;
 static unsigned completed, came_up, went_down;
 static volatile uint8_t sum;
-
-/* libFuzzer shows where it was when it aborted, but not why. */
-#define must(condition) ((condition) ? (void)0 : broken(#condition, __LINE__))
-
-static _Noreturn void broken(const char *condition, int line) {
-    fprintf(stderr, "fuzz_tcp_frame.c:%d: this does not hold: %s (errno: %s)\n", line, condition,
-            strerror(errno));
-    abort();
-}
 
 static const struct fabric_blob no_hello;
 

@@ -87,6 +87,26 @@ a limit set "uid:$(id -u)" calls_per_second_per_uid=20000 >/dev/null
 sees 1 throttled calls uid="$(id -u)" object=session
 eventually grep -q "uid $(id -u) makes more than 2 requests a second .*audit=throttled cause=calls" "$work/a.log"
 
+echo "* who is held back by a rate is named, once a minute"
+"$rdmactl" -d "$work/a" share "$work/file" --ttl 600s >"$work/uri3" 2>"$work/share3.log" &
+pids+=($!)
+rated=$(first_line "$work/uri3" $!)
+for rate in bytes ops; do
+    [ "$(event throttled rate.$rate)" = 0 ] || fail "throttled before: $(<"$file")"
+done
+a limit set "uid:$(id -u)" bytes_per_second=100000 >/dev/null
+a fetch "$rated" -o "$work/out" >/dev/null
+sees 1 throttled rate.bytes uid="$(id -u)"
+a fetch "$rated" -o "$work/out" >/dev/null # it is put aside again
+a limit set "uid:$(id -u)" bytes_per_second=0 ops_per_second=1 >/dev/null
+a fetch "$rated" -o "$work/out" >/dev/null
+sees 1 throttled rate.ops uid="$(id -u)"
+a limit set "uid:$(id -u)" ops_per_second=0 >/dev/null
+for rate in bytes ops; do
+    [ "$(event throttled rate.$rate)" = 1 ] || fail "rate.$rate is told more than once: $(<"$file")"
+done
+eventually grep -q "uid $(id -u) asks for more than its 100000 bytes a second .*audit=throttled cause=rate.bytes" "$work/a.log"
+
 if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work"
     chmod 666 "$work/a/control.sock"

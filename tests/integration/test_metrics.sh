@@ -7,6 +7,7 @@
 . "$(dirname "$0")/daemons.sh"
 
 here=$RDMAD_SOURCE/tests/integration
+rules=$RDMAD_SOURCE/deploy/prometheus/rdmad.rules.yml
 promtool=$(command -v promtool || echo "$RDMAD_SOURCE/build/tools/promtool")
 a() { "$rdmactl" -d "$work/a" "$@"; }
 b() { "$rdmactl" -d "$work/b" "$@"; }
@@ -70,12 +71,17 @@ if [ -x "$promtool" ]; then
     "$promtool" check config "$RDMAD_SOURCE/deploy/prometheus/prometheus.yml" >"$work/said" 2>&1 ||
         fail "promtool: $(cat "$work/said")"
     grep -q 'SUCCESS: 1[0-9] rules found' "$work/said" || fail "promtool: $(cat "$work/said")"
+    sed "s|RULES|$rules|" "$here/alerts_test.yml" >"$work/alerts_test.yml"
+    "$promtool" test rules "$work/alerts_test.yml" >"$work/said" 2>&1 || fail "promtool: $(cat "$work/said")"
 else
     echo "skipped: there is no promtool; ./check has it from the package prometheus"
 fi
 
-echo "* dashboard and alerts name what there is"
-metrics b1 --names "$RDMAD_SOURCE/deploy/prometheus/rdmad.rules.yml" "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
+echo "* each alert has a test, and dashboard and alerts name what there is"
+while read -r alert; do
+    grep -A 2 "alertname: $alert\$" "$here/alerts_test.yml" | grep -q exp_alerts || fail "no test makes $alert fire"
+done < <(sed -n 's/^ *- alert: //p' "$rules")
+metrics b1 --names "$rules" "$here/alerts_test.yml" "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
 echo 'rate(rdmad_no_such_total[5m])' >"$work/wrong"
 if metrics b1 --names "$work/wrong" >/dev/null 2>&1; then fail "a name that there is not"; fi
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$RDMAD_SOURCE/deploy/grafana/rdmad.json"

@@ -209,6 +209,13 @@ for who in root "user 1004"; do
         'uid:1004: sessions_per_uid: 1 of 1 are in use' in c['text']] == [('warning', True)]" $who -j doctor
 done
 expect "[c['result'] for c in d['checks'] if c['check'] == 'own limits'] == ['good']" user 1006 -j doctor
+# Of objects, too: the user's, of all sessions.
+root limit set uid:1004 sessions_per_uid=2 leases_per_uid=1 >/dev/null || fail "limit set"
+refused "uid 1004 may have 1 leases, has 1 and asked for 1 more; give some back or raise limits.leases_per_uid" \
+    user 1004 share "$work/data/file"
+expect "{r['key']: (r['value'], r['used']) for r in d['limits']}['leases_per_uid'] == (1, 1)" user 1004 -j limit show
+root limit set uid:1004 sessions_per_uid=1 leases_per_uid=0 >/dev/null || fail "limit set"
+expect "{r['key']: r['value'] for r in d['limits']}['leases_per_uid'] == 64 * 1024" root -j limit show uid:1004
 root limit set uid:1004 limits.pool_bytes_per_uid=1K >/dev/null || fail "limit set"
 root limit set uid:1004 sessions_per_uid=2 >/dev/null || fail "limit set"
 refused "may have 1 KiB of pool memory" user 1004 share "$work/data/file"
@@ -340,8 +347,31 @@ while kill -0 "$others" 2>/dev/null; do # until the tenant's ops are seen by who
     contained blue "$ctl" fetch rdmad:///large -o "$work/data/fetched" >/dev/null || fail "the tenant cannot fetch"
 done
 wait "$others" "$tracer" || fail "$(<"$work/traced.log")"
-[ "$(grep -c ' 65532 ' "$work/traced.all")" = 5 ] || fail "no ops of the tenant's: $(<"$work/traced.all")"
+[ "$(grep -c ' 65532@blue ' "$work/traced.all")" = 5 ] || fail "no ops of the tenant's: $(<"$work/traced.all")"
 [ "$(wc -l <"$work/traced")" = 1 ] || fail "trace: $(head "$work/traced")"
+
+# Operators see and set what is each tenant's.
+root limit set uid:65532@blue weight=50 >"$work/said" || fail "$(<"$work/said")"
+expect "{r['who']: r['value'] for r in d['limits'] if r['key'] == 'weight'} ==
+        {'uid:65532': 100, 'uid:65532@blue': 50, 'uid:65532@red': 100}" root -j limit show uid:65532
+expect "{(r['uid'], r['tenant'], r['weight']) for r in d['sessions'] if r['tenant']} ==
+        {(65532, 'blue', 50), (65532, 'red', 100)}" root -j session show
+for noun in pool lease; do
+    expect "{(r['uid'], r['tenant']) for r in d['${noun}s'] if r['tenant']} == {(65532, 'blue'), (65532, 'red')}" \
+        root -j "$noun" show
+done
+root session show >"$work/said"
+grep -qE ' 65532 +blue ' "$work/said" || fail "session show: $(<"$work/said")"
+root top -b -u -n 1 -i 200ms >"$work/said"
+for tenant in blue red; do
+    grep -qE "^ *65532@$tenant " "$work/said" || fail "top -u: $(<"$work/said")"
+done
+root events >"$work/said"
+grep -q '(uid 65532@blue)' "$work/said" || fail "events: $(<"$work/said")"
+root why session "$session" >"$work/said"
+grep -q 'uid 65532 of tenant' "$work/said" || fail "why: $(<"$work/said")"
+refused 'no tenant "green" has a socket here' root limit set uid:65532@green weight=1
+refused "your own limits only" user 65532 limit show uid:65532@blue
 echo "$size bytes moved by a tenant's socket alone"
 
 echo "* what is gone is given back"

@@ -37,7 +37,30 @@ make_machines() {
     done
 }
 
-# The five commands run as on the machine, but say where the files of the test are.
+# The five commands are the README's.
+mapfile -t commands < <(sed -n 's/^    \(one\|two\)[#$] \([^#]*[^# ]\) *\(#.*\)\?$/\1 \2/p' "$RDMAD_SOURCE/README.md")
+[ ${#commands[@]} = 5 ] || fail "the README has ${#commands[@]} commands for two machines, not 5: ${commands[*]}"
+
+# take N PROGRAM: the README's command N, which has to be that program's: sets $host to its machine, $words to its
+# arguments, with the values of the test for what is in capitals.
+take() {
+    local i
+    read -r -a words <<<"${commands[$1 - 1]}"
+    host=${words[0]}
+    [ "${words[1]}" = "$2" ] || fail "command $1 of the README is not of $2: ${commands[$1 - 1]}"
+    words=("${words[@]:2}")
+    for i in "${!words[@]}"; do
+        case ${words[i]} in
+        ONE:7471) words[i]=${address[one]}:7471 ;;
+        TOKEN) words[i]=$token ;;
+        URI) words[i]=$uri ;;
+        FILE) words[i]=$file ;;
+        *[[:upper:]]*) fail "command $1 of the README has ${words[i]}, which is nothing" ;;
+        esac
+    done
+}
+
+# They run as on the machine, but say where the files of the test are.
 run() { # MACHINE COMMAND...
     local name=$1
     shift
@@ -61,7 +84,7 @@ daemon() { # MACHINE [ARGUMENT...]: returns when it answers
 
 # from_nothing_to_bytes ENCRYPT: what was on the wire is in $work/$dir.heard.
 from_nothing_to_bytes() {
-    local at one two join uri
+    local one two file uri
     dir=encrypt-$1
     one=$work/$dir-one two=$work/$dir-two
     echo "{\"fabric\": \"tcp\", \"tcp\": {\"encrypt\": \"$1\"}}" >"$work/$dir.json"
@@ -70,19 +93,26 @@ from_nothing_to_bytes() {
     [ "$(first_line "$work/$dir.tap" $!)" = ready ] || fail "no tap"
     daemon two # as a package leaves it: on loopback, and nobody
 
-    at=${address[one]}:7471
-    run one "$rdmactl" cluster init --identity "$one.id" --name one --address "$at" >"$work/init"           # 1
-    daemon one --listen "$at"                                                                               # 2
-    read -r -a join < <(tail -n 1 "$work/init")
-    run two "$rdmactl" "${join[@]:1}" --identity "$two.id" --name second-machine >"$work/said" || fail "$(<"$work/said")" # 3
-    exec='exec' run one "$rdmactl" share "$work/shared" --ttl 600s >"$one.uri" 2>/dev/null &                           # 4
+    take 1 rdmactl
+    run "$host" "$rdmactl" "${words[@]}" --identity "$one.id" --name one >"$work/init"
+    take 2 rdmad
+    daemon "$host" "${words[@]}"
+    token=$(tail -n 1 "$work/init")
+    token=${token##* }
+    take 3 rdmactl # it is the last line of the first
+    [ "rdmactl ${words[*]}" = "$(tail -n 1 "$work/init")" ] || fail "not what init says: $(tail -n 1 "$work/init")"
+    run "$host" "$rdmactl" "${words[@]}" --identity "$two.id" --name second-machine >"$work/said" || fail "$(<"$work/said")"
+    file=$work/shared
+    take 4 rdmactl
+    exec='exec' run "$host" "$rdmactl" "${words[@]}" >"$one.uri" 2>/dev/null &
     pids+=($!)
     uri=$(first_line "$one.uri" $!)
-    run two "$rdmactl" fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")" # 5
+    file=$work/fetched
+    take 5 rdmactl
+    run "$host" "$rdmactl" "${words[@]}" 2>"$work/said" || fail "$(<"$work/said")"
 
     cmp "$work/shared" "$work/fetched" || fail "other bytes"
     run two "$rdmactl" peer show | grep -q 'one .*tls' || fail "$(run two "$rdmactl" peer show)"
-    token=${join[4]}
     key=${uri#*key=}
 }
 

@@ -3,7 +3,7 @@
 """wiretap.py tap PID HOST FILE: on HOST, passes connections on to all ports of loopback on which process PID
 listens, and leaves every byte, both ways, in FILE. Prints a line when it is ready.
 wiretap.py meddle PID HOST FILE SEED: as tap, but some of what passes is flipped, dropped, repeated, held up or cut
-off; FILE has a line for each: the port and what was done.
+off; FILE has a line for each: the port and what was done. Each comes once at each port, then each again.
 wiretap.py sniff INTERFACE FILE: leaves every frame that comes or goes by INTERFACE in FILE; prints a line, too.
 wiretap.py heard FILE PAYLOAD: exit code 0 if any of many pieces of PAYLOAD is in FILE, 3 if none is.
 """
@@ -92,16 +92,24 @@ class Meddler(Tap):
 
     def __init__(self, path, seed):
         super().__init__(path)
-        self.random = random.Random(seed)
+        self.random, self.left = random.Random(seed), {}
 
     def passes(self, s, data):
         if self.random.random() > self.RATE:
             return data
-        what = self.random.choice((self.flip, self.drop, self.repeat, self.hold_up, self.cut))
+        what = self.next_deed(self.port[s])
         self.out.write(f"{self.port[s]} {what.__name__}\n".encode())
         self.out.flush()
         at = self.random.randrange(len(data))
         return what(data, at, min(len(data), at + 1 + self.random.randrange(64)))
+
+    def next_deed(self, port):
+        """At each port each of them once, in any order, then all again."""
+        left = self.left.setdefault(port, [])
+        if not left:
+            left += [self.flip, self.drop, self.repeat, self.hold_up, self.cut]
+            self.random.shuffle(left)
+        return left.pop()
 
     def flip(self, data, at, _):
         return data[:at] + bytes([data[at] ^ 1 << self.random.randrange(8)]) + data[at + 1:]
@@ -159,4 +167,5 @@ def main():
     tap.run()
 
 
-main()
+if __name__ == "__main__":
+    main()

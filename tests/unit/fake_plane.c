@@ -148,9 +148,9 @@ static int take_share(uint64_t of, const struct plane_share *share) {
     return 0;
 }
 
-int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share) {
+int plane_user_share(struct plane *p, struct user_id user, const struct plane_share *share) {
     (void)p;
-    return take_share(uid, share);
+    return take_share(user_id_number(user), share);
 }
 
 int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *share) {
@@ -158,22 +158,19 @@ int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *s
     return take_share(peer, share);
 }
 
-void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits) {
-    (void)p, (void)uid, (void)limits;
+void plane_user_limits(struct plane *p, struct user_id user, const struct plane_limits *limits) {
+    (void)p, (void)user, (void)limits;
 }
 
-void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out) {
-    (void)p, (void)uid;
+void plane_user_stats(const struct plane *p, struct user_id user, struct plane_user_stats *out) {
+    (void)p, (void)user;
     *out = (struct plane_user_stats){.share = PLANE_SHARE_DEFAULT};
 }
 
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
-    (void)p, (void)id, (void)uid, (void)cookie;
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, struct user_id user,
+                                        void *cookie) {
+    (void)p, (void)id, (void)user, (void)cookie;
     return calloc(1, sizeof(struct plane_session));
-}
-
-void plane_session_of_tenant(struct plane_session *s) {
-    (void)s;
 }
 
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s) {

@@ -83,7 +83,7 @@ struct session *rig_session(uid_t uid) {
     s->id = nsessions + 1;
     s->uid = uid;
     s->holds = 1;
-    s->plane = plane_session_add(NULL, s->id, uid, s);
+    s->plane = plane_session_add(NULL, s->id, session_user_id(s), s);
     s->uid_account = quota_uid_ref(&rig.st.quota, uid);
     list_init(&s->leases);
     list_init(&s->handles_ended);

@@ -11,6 +11,16 @@ struct rig_remote remote;
 struct crowd alice, bob;
 uint8_t far[BYTES];
 static uint8_t near[BYTES];
+static bool are_tenants;
+
+void crowds_are_tenants(void) {
+    are_tenants = true;
+}
+
+struct user_id crowd_user(uid_t uid) {
+    return are_tenants ? (struct user_id){.uid = ALICE, .tenant = uid == BOB ? 2 : 1}
+                       : (struct user_id){.uid = uid};
+}
 
 void crowds_up(unsigned workers) {
     struct plane_settings settings;
@@ -30,7 +40,8 @@ void crowd_up(struct crowd *crowd, uid_t uid, unsigned sessions, unsigned rings)
     *crowd = (struct crowd){.of = calloc(sessions, sizeof(struct source)),
                             .sessions = sessions,
                             .audit = calloc(1, sizeof(struct fabric_audit))};
-    rig.uid = uid;
+    rig.uid = crowd_user(uid).uid;
+    rig.tenant = crowd_user(uid).tenant;
     for (unsigned i = 0; i < sessions; i++) {
         struct source *s = &crowd->of[i];
         rig_client_up(&rig, &s->c, DEPTH, DEPTH, BYTES);
@@ -42,7 +53,7 @@ void crowd_up(struct crowd *crowd, uid_t uid, unsigned sessions, unsigned rings)
             rig_ring_up(&s->c, &s->ring[s->rings], DEPTH, DEPTH);
     }
     if (told[uid == BOB].weight)
-        plane_user_share(rig.plane[HERE], uid, &told[uid == BOB]);
+        plane_user_share(rig.plane[HERE], crowd_user(uid), &told[uid == BOB]);
 }
 
 void crowd_does(struct crowd *crowd, uint8_t opcode, uint64_t lease, uint64_t size) {
@@ -128,7 +139,7 @@ void set_share(uid_t uid, uint32_t weight, int priority, uint64_t bytes, uint64_
     struct plane_share share = {
         .weight = weight, .priority = priority, .bytes_per_second = bytes, .ops_per_second = ops};
     told[uid == BOB] = share;
-    cr_assert_eq(plane_user_share(rig.plane[HERE], uid, &share), 0);
+    cr_assert_eq(plane_user_share(rig.plane[HERE], crowd_user(uid), &share), 0);
 }
 
 void forget_share(uid_t uid) {

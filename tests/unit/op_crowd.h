@@ -42,6 +42,10 @@ extern struct rig rig;
 extern struct rig_remote remote;
 extern uint8_t far[BYTES];
 
+/* From now on alice and bob have one uid, and come by the sockets of two tenants. */
+void crowds_are_tenants(void);
+struct user_id crowd_user(uid_t uid); /* who alice, or bob, is */
+
 /* A rig with so many workers, a remote lease (REMOTE, where there is one worker) and nobody yet. */
 void crowds_up(unsigned workers);
 void crowds_down(void); /* alice's, bob's, and the rig */

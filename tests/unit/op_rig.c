@@ -122,6 +122,12 @@ static void become_second(struct rig *rig) {
     rig->fabric = 1;
 }
 
+static void on_throttled(void *user, struct user_id who, enum plane_rate by) {
+    struct rig *rig = user;
+    rig->throttled[by]++;
+    rig->throttled_uid = who.uid;
+}
+
 void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t seed) {
     *rig = (struct rig){.settings = *settings};
     become_second(rig);
@@ -131,7 +137,8 @@ void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t see
     struct plane_events events = {.user = rig,
                                   .session_violated = on_violated,
                                   .lane_lost = on_lane_lost,
-                                  .memory_fault = on_fault};
+                                  .memory_fault = on_fault,
+                                  .user_throttled = on_throttled};
     for (int i = 0; i < 2; i++) {
         struct error err;
         int rc =
@@ -258,7 +265,8 @@ void rig_client_on(struct rig *rig, int where, struct rig_client *c, uint32_t sq
     cr_assert(c->pool != MAP_FAILED);
 
     struct rig_answer ring = {0}, pool = {0};
-    c->session = plane_session_add(rig->plane[where], RIG_SESSION + rig->sessions++, rig->uid, c);
+    const struct user_id who = {.uid = rig->uid, .tenant = rig->tenant};
+    c->session = plane_session_add(rig->plane[where], RIG_SESSION + rig->sessions++, who, c);
     plane_ring_add(c->session, RIG_HANDLE(0), c->ring, rig_done, &ring);
     plane_pool_add(c->session, RIG_HANDLE(0), c->pool, pool_bytes, NULL, rig_done, &pool);
     cr_assert_eq(rig_await(rig, &ring), 0);

@@ -46,10 +46,13 @@ struct rig {
     struct plane_settings settings;
     struct plane *plane[2];
     unsigned violated, lanes_lost, faults;
-    uid_t uid;         /* whose the next session is */
-    uint64_t sessions; /* made so far; the first has the number RIG_SESSION */
-    unsigned fabric;   /* of the remotes and channels that are made next */
-    void *cookie;      /* of the last event */
+    unsigned throttled[PLANE_RATES]; /* how often that was told, */
+    uid_t throttled_uid;             /* of whom last */
+    uid_t uid;                       /* whose the next session is, */
+    uint32_t tenant;                 /* and by whose socket it comes */
+    uint64_t sessions;               /* made so far; the first has the number RIG_SESSION */
+    unsigned fabric;                 /* of the remotes and channels that are made next */
+    void *cookie;                    /* of the last event */
     struct error why;
     const void *address;
 };

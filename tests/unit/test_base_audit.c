@@ -93,6 +93,19 @@ Test(audit_limit, the_first_of_another_is_written_though_somebody_floods) {
     cr_assert_eq(skipped, 1000 - AUDIT_LINES_BAD, "the next line has the count");
 }
 
+Test(audit_limit, a_tenant_is_another_than_who_has_the_same_uid) {
+    struct audit_who blue = audit_user(1000, 1), red = blue;
+    blue.tenant = "blue";
+    red.tenant = "red";
+    for (unsigned i = 0; i < 100; i++)
+        pass(AUDIT_REFUSED, "quota", blue, MINUTE, NULL);
+    cr_assert(pass(AUDIT_REFUSED, "quota", red, MINUTE, NULL));
+    cr_assert(pass(AUDIT_REFUSED, "quota", audit_user(1000, 1), MINUTE, NULL));
+    struct audit_skipped s;
+    cr_assert(audit_limit_tell(&limit, false, 2 * MINUTE, &s));
+    cr_assert_str_eq(s.who, "uid 1000 of tenant blue");
+}
+
 Test(audit_limit, causes_of_one_uid_leave_room_for_other_uids) {
     char causes[100][8];
     for (unsigned c = 0; c < 100; c++) {
@@ -149,6 +162,10 @@ Test(audit_record, a_line_is_json_of_printable_ascii_whatever_is_in_the_text) {
                                     "\\\\x5cc\\\\x0a\\\\x1b[2J\\\\xe2\\\\x80\\\\xae\\\\xff\\\\xc2"
                                     "\\\\x9b,\\\"uid\\\":0\"}\n"),
                        "%s", line);
+    who.tenant = "blue";
+    line = json_of(&who, "x");
+    cr_assert_not_null(strstr(line, "\"uid\":1000,\"pid\":42,\"tenant\":\"blue\",\"object\""), "%s",
+                       line);
     who = audit_peer(hostile, hostile);
     line = json_of(&who, "x");
     cr_assert_not_null(strstr(line, "\"peer\":\"a\\\"b"));

@@ -81,12 +81,16 @@ static void down(unsigned asked) {
     mailbox_drain(&box);
 }
 
-static struct lookup *ask(const char *host, uid_t uid, struct answer *a) {
+static struct lookup *ask_of(const char *host, struct user_id who, struct answer *a) {
     *a = (struct answer){0};
-    struct lookup *l = resolver_ask(resolver, host, 7471, uid, take, a);
+    struct lookup *l = resolver_ask(resolver, host, 7471, who, take, a);
     cr_assert_not_null(l);
     cr_assert_eq(a->calls, 0, "an answer comes later");
     return l;
+}
+
+static struct lookup *ask(const char *host, uid_t uid, struct answer *a) {
+    return ask_of(host, (struct user_id){.uid = uid}, a);
 }
 
 static void await_answer(const struct answer *a) {
@@ -144,6 +148,17 @@ Test(resolve, dead_names_of_one_uid_keep_only_his_own_waiting) {
     down(RESOLVE_EACH_MAX + 1);
 }
 
+Test(resolve, nor_those_of_a_tenant_another_with_the_same_uid) {
+    struct answer dead[10], others;
+    up();
+    for (int i = 0; i < 10; i++)
+        ask_of("dead.example", (struct user_id){.uid = 1, .tenant = 1}, &dead[i]);
+    await_hanging(RESOLVE_EACH_MAX);
+    ask_of("good", (struct user_id){.uid = 1, .tenant = 2}, &others);
+    await_answer(&others);
+    down(RESOLVE_EACH_MAX + 1);
+}
+
 Test(resolve, many_uids_with_dead_names_leave_threads_to_who_has_none) {
     struct answer dead[100], others;
     up();
@@ -164,7 +179,7 @@ Test(resolve, who_wants_what_waits_behind_another_gets_it) {
         ask("dead.example", 1, &dead[i]);
     struct lookup *l = ask("good", 1, &a);
     cr_expect(strstr(lookup_waits_for(l), "other names"), "%s", lookup_waits_for(l));
-    lookup_wanted_by(l, 2);
+    lookup_wanted_by(l, (struct user_id){.uid = 2});
     await_answer(&a);
     cr_expect_eq(a.result.code, 0);
     await_hanging(RESOLVE_EACH_MAX);

@@ -99,7 +99,7 @@ static void answered(void *arg, const struct error *result, struct addrinfo *fou
 static void ask(struct resolver *r) {
     struct pollfd p = {.fd = box.fd, .events = POLLIN};
     times_told = 0;
-    CHECK(resolver_ask(r, "host", 1, 1, answered, NULL), "no memory");
+    CHECK(resolver_ask(r, "host", 1, (struct user_id){.uid = 1}, answered, NULL), "no memory");
     CHECK(poll(&p, 1, 20000) == 1, "no answer");
     mailbox_drain(&box);
     CHECK(times_told == 1, "%u", times_told);

@@ -100,11 +100,11 @@ static unsigned open_fds(void) {
 
 static void set_up(void) {
     int pair[2];
-    base = event_base_new();
+    rota = rota_new(base = event_base_new());
     porter = porter_rig(base, NULL); /* first: for a moment it has what is open here, too */
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     client = pair[1];
-    cr_assert_eq(conn_new(base, porter, (rota = rota_new(base)), pair[0], &events, NULL, &conn), 0);
+    cr_assert_eq(conn_new(base, porter, rota, pair[0], 0, &events, NULL, &conn), 0);
     conn_set_user(conn, &packets);
 }
 

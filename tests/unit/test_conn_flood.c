@@ -35,7 +35,7 @@ Test(conn_flood, is_read_some_packets_a_pass_and_all_of_it_in_the_end) {
     struct porter *porter = porter_rig(base, NULL);
     struct rota *rota = rota_new(base);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    cr_assert_eq(conn_new(base, porter, rota, pair[0], &events, NULL, &conn), 0);
+    cr_assert_eq(conn_new(base, porter, rota, pair[0], 0, &events, NULL, &conn), 0);
 
     for (unsigned i = 0; i < FLOOD; i++)
         cr_assert_eq(send(pair[1], "more", 4, MSG_DONTWAIT), 4);

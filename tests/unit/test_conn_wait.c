@@ -36,7 +36,7 @@ static void set_up(void) {
     rota = rota_new(base);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     client = pair[1];
-    cr_assert_eq(conn_new(base, porter, rota, pair[0], &events, NULL, &conn), 0);
+    cr_assert_eq(conn_new(base, porter, rota, pair[0], 0, &events, NULL, &conn), 0);
 }
 
 static void tear_down(void) {

@@ -18,6 +18,13 @@ static void by_user(uid_t uid, unsigned count) {
               ("event %u of uid %u", i, (unsigned)uid));
 }
 
+static void by_tenant(const char *tenant, unsigned count) {
+    struct audit_who who = audit_user(1000, 1);
+    who.tenant = tenant;
+    for (unsigned i = 0; i < count; i++)
+        EVENT("session", "ended", who, audit_object("session", i), ("event %u", i));
+}
+
 static void by_daemon(unsigned count) {
     for (unsigned i = 0; i < count; i++)
         EVENT("link", "broken", audit_peer("node-b", "192.0.2.1:7"), audit_object("link", i),
@@ -30,6 +37,10 @@ static bool is_of(void *arg, const struct event_row *e) {
 static bool is_daemons(void *arg, const struct event_row *e) {
     (void)arg;
     return !e->of_user;
+}
+
+static bool is_of_tenant(void *arg, const struct event_row *e) {
+    return e->of_user && !strcmp(e->tenant, arg);
 }
 
 static unsigned count_of(uid_t uid) {
@@ -57,6 +68,15 @@ Test(events, a_flood_of_one_user_forgets_its_own) {
     cr_expect_eq(count_of(1001), 50);
     cr_expect_eq(count_of(1000), EVENTS_MAX - 150);
     cr_expect_str_eq(rows[0].text, "event 9366 of uid 1000", "%s", rows[0].text);
+}
+
+Test(events, a_flood_of_one_tenant_leaves_those_of_another_with_the_same_uid) {
+    static char blue[] = "blue", none[] = "";
+    by_user(1000, 30);
+    by_tenant("blue", 50);
+    by_tenant("red", 10 * EVENTS_MAX);
+    cr_expect_eq(events_read(0, is_of_tenant, blue, rows, EVENTS_MAX), 50);
+    cr_expect_eq(events_read(0, is_of_tenant, none, rows, EVENTS_MAX), 30);
 }
 
 Test(events, users_have_equal_shares_and_the_daemon_four) {

@@ -69,6 +69,21 @@ Test(lease_ended, tombstones_are_bounded_and_the_oldest_goes_first) {
     cr_expect_not(lease_ended_view(rig.st.leases, 12, &v));
 }
 
+Test(lease_ended, a_tenant_has_tombstones_of_its_own_whatever_its_uid) {
+    struct session *few = rig_session(1), *many = rig_session(1);
+    struct rdmad_uri first;
+    struct error err;
+    many->tenant = 2;
+    struct lease *l = rig_grant(few, 1000);
+    first = rig_uri(l);
+    rig_finish(l);
+    for (int i = 0; i < 20; i++)
+        rig_finish(rig_grant(many, 1000));
+    cr_expect_eq(rig_find_error(&first, &err), RDMAD_E_LEASE_REVOKED);
+    rig_close(few);
+    rig_close(many);
+}
+
 Test(lease_ended, tombstones_of_a_uid_that_has_most_of_them_make_room_for_others) {
     struct session *few = rig_session(1), *many = rig_session(2), *again = rig_session(2);
     struct rdmad_uri first[2], later[20];

@@ -193,12 +193,12 @@ Test(metrics, users_and_peers_beyond_the_table_share_a_row) {
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < USAGE_ROWS + 9; i++) {
             snprintf(name, sizeof(name), "peer%u", i);
-            usage_add(&u.users[usage_user(&u, i + 1000)].sums, &one);
+            usage_add(&u.users[usage_user(&u, (struct user_id){.uid = i + 1000}, "")].sums, &one);
             usage_add(&u.peers[usage_peer(&u, name)].sums, &one);
         }
     }
     cr_expect(u.nusers == USAGE_ROWS && u.npeers == USAGE_ROWS);
-    cr_expect(u.users[0].uid == 1000 && u.users[0].sums.ops == 2);
+    cr_expect(u.users[0].user.uid == 1000 && u.users[0].sums.ops == 2);
     cr_expect(!strcmp(u.peers[63].name, "peer63") && u.peers[63].sums.ops == 2);
     cr_expect(u.users[USAGE_ROWS].sums.ops == 18 && u.peers[USAGE_ROWS].sums.ops == 18);
 }

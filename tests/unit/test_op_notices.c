@@ -95,11 +95,13 @@ Test(notices, of_all_leases_of_a_user_are_bounded) {
         }
         notifier_drop(n);
     }
-    cr_assert_eq(owner.session->op.uid->notices, 16 * MOST, "%u", owner.session->op.uid->notices);
+    cr_assert_eq(owner.session->op.account->notices, 16 * MOST, "%u",
+                 owner.session->op.account->notices);
     cr_assert_eq(notify(), RDMAD_E_NO_WAITER, "of its own lease nobody has left any");
     plane_grant_drop(owner.session, LEASE + 1, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     rig_settle(&rig);
-    cr_assert_eq(owner.session->op.uid->notices, 14 * MOST, "a lease that ends takes them along");
+    cr_assert_eq(owner.session->op.account->notices, 14 * MOST,
+                 "a lease that ends takes them along");
     down();
 }
 

@@ -210,15 +210,15 @@ Test(share, out_of_bounds_is_refused_and_what_holds_is_told) {
     struct plane_share share = PLANE_SHARE_DEFAULT;
     crowd_up(&alice, ALICE, 1, 1);
     share.weight = 0;
-    cr_assert_eq(plane_user_share(p, ALICE, &share), RDMAD_E_INVAL);
+    cr_assert_eq(plane_user_share(p, crowd_user(ALICE), &share), RDMAD_E_INVAL);
     share.weight = PLANE_WEIGHT_MAX + 1;
     cr_assert_eq(plane_peer_share(p, 1, &share), RDMAD_E_INVAL);
     share = (struct plane_share){.weight = 1, .priority = 2};
-    cr_assert_eq(plane_user_share(p, ALICE, &share), RDMAD_E_INVAL);
-    plane_user_stats(p, ALICE, &stats);
+    cr_assert_eq(plane_user_share(p, crowd_user(ALICE), &share), RDMAD_E_INVAL);
+    plane_user_stats(p, crowd_user(ALICE), &stats);
     cr_assert_eq(stats.share.weight, PLANE_WEIGHT_DEFAULT);
     set_share(ALICE, 7, -1, 5, 6);
-    plane_user_stats(p, ALICE, &stats);
+    plane_user_stats(p, crowd_user(ALICE), &stats);
     cr_assert(stats.share.weight == 7 && stats.share.priority == -1 &&
               stats.share.bytes_per_second == 5 && stats.share.ops_per_second == 6);
     crowds_down();
@@ -232,7 +232,8 @@ Test(share, of_a_user_without_sessions_nothing_is_kept) {
         rig_client_up(&rig, &once, DEPTH, DEPTH, BYTES);
         set_share(uid, 7, 1, 5, 6);
         rig_client_down(&once);
-        cr_assert_null(account_find(&rig.plane[HERE]->uids, uid), "uid %u is kept for ever", uid);
+        cr_assert_null(account_find(&rig.plane[HERE]->accounts, crowd_user(uid)),
+                       "uid %u is kept for ever", uid);
     }
     crowds_down();
 }
@@ -264,7 +265,7 @@ static void rate_of_bytes(uint64_t lease, uint64_t size, uint64_t rate) {
     pass(4 * NSEC_PER_SEC);
     holds(crowd_done(&alice).bytes - before.bytes, (double)rate, 4);
     struct plane_user_stats stats;
-    plane_user_stats(rig.plane[HERE], ALICE, &stats);
+    plane_user_stats(rig.plane[HERE], crowd_user(ALICE), &stats);
     cr_assert_gt(stats.throttled_ns, 3 * NSEC_PER_SEC);
     cr_assert_lt(stats.throttled_ns, 5 * NSEC_PER_SEC + 1);
     cr_assert_gt(stats.throttled, 100);
@@ -280,8 +281,26 @@ Test(share, a_rate_of_bytes_holds_locally_and_may_change) {
     crowds_down();
 }
 
+/* However often it is put aside. */
+Test(share, that_a_user_is_throttled_is_told_once_a_minute_of_each_rate) {
+    rate_of_bytes(LOCAL, 64 * 1024, 20 * 1000 * 1000);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 1, "%u", rig.throttled[PLANE_RATE_BYTES]);
+    cr_assert_eq(rig.throttled[PLANE_RATE_OPS], 0);
+    cr_assert_eq(rig.throttled_uid, ALICE);
+    pass(54 * NSEC_PER_SEC);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 1);
+    pass(2 * NSEC_PER_SEC);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 2, "%u", rig.throttled[PLANE_RATE_BYTES]);
+    set_share(ALICE, 100, 0, 0, 100);
+    pass(2 * NSEC_PER_SEC);
+    cr_assert_eq(rig.throttled[PLANE_RATE_OPS], 1);
+    cr_assert_eq(rig.throttled[PLANE_RATE_BYTES], 2);
+    set_share(ALICE, 100, 0, 0, 0);
+    crowds_down();
+}
+
 static uint64_t alice_owes_ns(void) {
-    const struct op_account *a = account_find(&rig.plane[HERE]->uids, ALICE);
+    const struct op_account *a = account_find(&rig.plane[HERE]->accounts, crowd_user(ALICE));
     return a ? clock_left(sim_now(), a->bytes_due_ns) : 0;
 }
 
@@ -351,6 +370,63 @@ Test(share_of_workers, a_rate_is_that_of_all_workers_together) {
     struct done before = crowd_done(&alice);
     pass(4 * NSEC_PER_SEC);
     holds(crowd_done(&alice).bytes - before.bytes, 1e7, 4);
+    crowds_down();
+}
+
+/* ---- tenants ----------------------------------------------------------------------------- */
+
+/* In containers everybody may have the same uid: alice and bob are told apart by their sockets. */
+static void setup_tenants(void) {
+    crowds_are_tenants();
+    crowds_up(1);
+}
+
+TestSuite(tenants, .init = setup_tenants, .timeout = 120);
+
+Test(tenants, of_one_uid_have_shares_by_the_weight_of_each) {
+    both(1, MANY, RDMAD_OP_WRITE, LOCAL, 64 * 1024);
+    is_about(ratio_of(2000).bytes, 3);
+    set_share(ALICE, 100, 0, 0, 0);
+    is_about(ratio_of(2000).bytes, 1);
+    crowds_down();
+}
+
+Test(tenants, and_of_a_link) {
+    sim_script()->max_inflight = 8;
+    both(1, MANY, RDMAD_OP_WRITE, REMOTE, 64 * 1024);
+    is_about(ratio_of(20000).bytes, 3);
+    crowds_down();
+}
+
+/* What the one owes its rate the other does not, and both rates hold at once. */
+Test(tenants, of_one_uid_have_rates_of_their_own) {
+    crowd_up(&alice, ALICE, 4, 1);
+    crowd_up(&bob, BOB, 4, 1);
+    crowd_does(&alice, RDMAD_OP_WRITE, LOCAL, 64 * 1024);
+    crowd_does(&bob, RDMAD_OP_WRITE, LOCAL, 64 * 1024);
+    set_share(ALICE, 100, 0, 5 * 1000 * 1000, 0);
+    set_share(BOB, 100, 0, 20 * 1000 * 1000, 0);
+    pass(NSEC_PER_SEC);
+    struct done a = crowd_done(&alice), b = crowd_done(&bob);
+    pass(4 * NSEC_PER_SEC);
+    holds(crowd_done(&alice).bytes - a.bytes, 5e6, 4);
+    holds(crowd_done(&bob).bytes - b.bytes, 20e6, 4);
+    struct plane_user_stats his, hers;
+    plane_user_stats(rig.plane[HERE], crowd_user(BOB), &his);
+    plane_user_stats(rig.plane[HERE], crowd_user(ALICE), &hers);
+    cr_assert_eq(hers.share.bytes_per_second, 5 * 1000 * 1000);
+    cr_assert_eq(his.share.bytes_per_second, 20 * 1000 * 1000);
+    bob.stopped = true;
+    set_share(BOB, 100, 0, 0, 0);
+    pass(NSEC_PER_SEC);
+    plane_user_stats(rig.plane[HERE], crowd_user(BOB), &his);
+    b = crowd_done(&bob);
+    bob.stopped = false;
+    saturate(200);
+    cr_assert_gt(crowd_done(&bob).bytes - b.bytes, 100e6, "bob is held to alice's rate");
+    struct plane_user_stats later;
+    plane_user_stats(rig.plane[HERE], crowd_user(BOB), &later);
+    cr_assert_eq(later.throttled, his.throttled);
     crowds_down();
 }
 

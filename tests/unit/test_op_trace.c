@@ -105,7 +105,7 @@ Test(trace, each_op_is_recorded_once_as_it_was) {
     const struct plane_traced *r = seen;
     cr_expect(r->opcode == RDMAD_OP_WRITE && r->route == PLANE_LINK && r->peer == RIG_OWNER);
     cr_expect(!strcmp(r->node, "there") && r->lease == RIG_LEASE && r->bytes == 64);
-    cr_expect(r->session == RIG_SESSION && r->uid == 0 && r->user_data == 1 && !r->begun);
+    cr_expect(r->session == RIG_SESSION && r->user.uid == 0 && r->user_data == 1 && !r->begun);
     cr_expect(r->status == 0 && r->outcome == RDMAD_DONE);
     cr_expect(r->span_ns >= took && r->span_ns <= took + 1, "%lu, not %lu", r->span_ns, took);
     cr_expect_eq(r->at_ns, before + r->span_ns);
@@ -212,9 +212,9 @@ Test(trace, each_filter_lets_through_its_own) {
     sim_script()->delay_min_ns = sim_script()->delay_max_ns = 70000;
     cr_expect_eq(let_through((struct plane_trace_filter){.session = 0}), 4);
     cr_expect_eq(let_through((struct plane_trace_filter){.session = RIG_SESSION}), 3);
-    cr_expect_eq(let_through((struct plane_trace_filter){.of_uid = true, .uid = 1000}), 1);
+    cr_expect_eq(let_through((struct plane_trace_filter){.of_uid = true, .user.uid = 1000}), 1);
     cr_expect_eq(seen[0].user_data, 4);
-    cr_expect_eq(let_through((struct plane_trace_filter){.of_uid = true, .uid = 0}), 3);
+    cr_expect_eq(let_through((struct plane_trace_filter){.of_uid = true, .user.uid = 0}), 3);
     cr_expect_eq(let_through((struct plane_trace_filter){.peer = RIG_OWNER}), 1);
     cr_expect_eq(seen[0].user_data, 1);
     cr_expect_eq(let_through((struct plane_trace_filter){.peer = RIG_OWNER + 1}), 0);
@@ -233,12 +233,12 @@ Test(trace, each_filter_lets_through_its_own) {
 Test(trace, a_tenants_user_is_another_one_than_who_has_its_uid) {
     routes_up(NULL, 1, CLOCK_NEVER);
     struct rig_client tenants;
-    rig_client_up(&rig, &tenants, 2, 2, 4096); /* of uid 0, as c */
-    plane_session_of_tenant(tenants.session);
+    rig.tenant = 1; /* of uid 0, as c */
+    rig_client_up(&rig, &tenants, 2, 2, 4096);
+    rig.tenant = 0;
     rig_settle(&rig);
-    struct plane_trace *own =
-        begin((struct plane_trace_filter){.of_uid = true, .uid = 0, .no_tenants = true});
-    struct plane_trace *all = begin((struct plane_trace_filter){.of_uid = true, .uid = 0});
+    struct plane_trace *own = begin((struct plane_trace_filter){.of_user = true, .user.uid = 0});
+    struct plane_trace *all = begin((struct plane_trace_filter){.of_uid = true, .user.uid = 0});
     struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
     cr_assert_eq(rig_do(&tenants, &nop).status, 0);
     cr_assert_eq(rig_do(&c, &nop).status, 0);

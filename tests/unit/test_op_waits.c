@@ -7,8 +7,9 @@ static struct rig rig;
 static struct rig_client a, b;
 static uint64_t uid_ops = 16384, all_ops = 32768;
 
-/* a and b are of uids of their own, if uids is 2. */
-static void up(unsigned workers, unsigned uids, uint64_t session, uint64_t uid, uint64_t all) {
+enum whose { ONE_USER = 1, TWO_UIDS, TWO_TENANTS }; /* of one uid */
+
+static void up(unsigned workers, enum whose whose, uint64_t session, uint64_t uid, uint64_t all) {
     struct plane_settings settings;
     rig_defaults(&settings);
     settings.workers = workers;
@@ -21,7 +22,8 @@ static void up(unsigned workers, unsigned uids, uint64_t session, uint64_t uid, 
     rig_up(&rig, &settings, 37);
     rig.uid = 1000;
     rig_client_up(&rig, &a, 4096, 4096, 4096);
-    rig.uid = uids == 2 ? 1001 : 1000;
+    rig.uid = whose == TWO_UIDS ? 1001 : 1000;
+    rig.tenant = whose == TWO_TENANTS ? 7 : 0;
     rig_client_up(&rig, &b, 4096, 4096, 4096);
     rig_grant(&a, 333);
     rig_grant(&b, 444);
@@ -33,7 +35,7 @@ static void down(void) {
     const struct op_account *all = &rig.plane[HERE]->all;
     cr_assert_eq(all->waits + all->ops + all->name_bytes, 0,
                  "what ended sessions had is counted for ever");
-    cr_assert(list_empty(&rig.plane[HERE]->uids));
+    cr_assert(list_empty(&rig.plane[HERE]->accounts));
     rig_down(&rig);
 }
 
@@ -71,7 +73,7 @@ static void cancel(struct rig_client *c, uint64_t tag) {
 }
 
 Test(waits, a_session_has_as_many_as_it_may) {
-    up(1, 1, 100, 1000, 1000);
+    up(1, ONE_USER, 100, 1000, 1000);
     post(&a, 130, 1);
     cr_assert_eq(refused(&a, RDMAD_LIMIT_SESSION), 30);
     cr_assert_eq(a.session->op.waits, 100);
@@ -81,19 +83,19 @@ Test(waits, a_session_has_as_many_as_it_may) {
 }
 
 Test(waits, what_ends_makes_room) {
-    up(1, 1, 100, 100, 100);
+    up(1, ONE_USER, 100, 100, 100);
     for (unsigned round = 0; round < 20; round++) {
         post(&a, 100, 1);
         cr_assert_eq(refused(&a, 0), 0);
         cancel(&a, 1);
     }
     cr_assert_eq(a.session->op.waits, 0);
-    cr_assert_lt(a.session->op.uid->waits, 2 * WAITS_AT_ONCE);
+    cr_assert_lt(a.session->op.account->waits, 2 * WAITS_AT_ONCE);
     down();
 }
 
 Test(waits, sessions_of_one_user_on_several_workers_count_together) {
-    up(2, 1, 1000, 150, 1000);
+    up(2, ONE_USER, 1000, 150, 1000);
     cr_assert_neq(a.session->worker, b.session->worker);
     post(&a, 100, 1);
     cr_assert_eq(refused(&a, 0), 0);
@@ -107,7 +109,7 @@ Test(waits, sessions_of_one_user_on_several_workers_count_together) {
 }
 
 Test(waits, users_have_a_limit_together) {
-    up(1, 2, 1000, 160, 256);
+    up(1, TWO_UIDS, 1000, 160, 256);
     post(&a, 160, 1);
     cr_assert_eq(refused(&a, 0), 0);
     post(&b, 160, 1);
@@ -115,8 +117,21 @@ Test(waits, users_have_a_limit_together) {
     down();
 }
 
+/* What is left of all is for both; the daemon's total is nobody's to dodge. */
+Test(waits, tenants_of_one_uid_have_limits_of_their_own_and_one_together) {
+    up(1, TWO_TENANTS, 1000, 160, 256);
+    post(&a, 200, 1);
+    cr_assert_eq(refused(&a, RDMAD_LIMIT_UID), 200 - 160);
+    post(&b, 160, 1);
+    cr_assert_eq(refused(&b, RDMAD_LIMIT_DAEMON), 160 - (256 - 160));
+    cancel(&a, 1);
+    post(&b, 64, 1);
+    cr_assert_eq(refused(&b, 0), 0);
+    down();
+}
+
 Test(waits, a_session_that_goes_gives_back_all_and_their_memory) {
-    up(1, 1, 4096, 4096, 4096);
+    up(1, ONE_USER, 4096, 4096, 4096);
     const struct worker *w = a.session->worker;
     uint32_t chunks = w->ops.chunks;
     post(&a, 4096, 1);
@@ -132,8 +147,8 @@ Test(waits, a_session_that_goes_gives_back_all_and_their_memory) {
 /* ---- tables of names, made by a ring's first CANCEL ---- */
 
 Test(waits, tables_of_names_are_charged_and_given_back_with_the_last_op) {
-    up(1, 1, 4096, 8192, 8192);
-    const struct op_account *uid = a.session->op.uid, *all = &rig.plane[HERE]->all;
+    up(1, ONE_USER, 4096, 8192, 8192);
+    const struct op_account *uid = a.session->op.account, *all = &rig.plane[HERE]->all;
     post(&a, 2000, 1);
     cr_expect_eq(uid->name_bytes, 0, "who never cancels pays nothing");
     cancel(&a, 7);
@@ -150,8 +165,8 @@ Test(waits, tables_of_names_are_charged_and_given_back_with_the_last_op) {
 }
 
 Test(waits, a_table_of_names_that_may_not_grow_finds_all_the_same) {
-    up(1, 2, 4096, 8192, 8192);
-    struct op_account *uid = a.session->op.uid;
+    up(1, TWO_UIDS, 4096, 8192, 8192);
+    struct op_account *uid = a.session->op.account;
     uint64_t used_up = NAME_BYTES * (8192 + uid_ops);
     uid->name_bytes += used_up; /* by other sessions of his */
     post(&a, 300, 1);
@@ -200,9 +215,10 @@ static void ends_in_turns(struct rig_answer *answer, const uint64_t *left, unsig
 
 Test(waits, a_sessions_end_ends_a_bounded_number_a_turn_and_then_is_told) {
     struct rig_answer answer = {0};
-    up(1, 2, 65536, 65536, 65536);
-    const uint64_t *left = &a.session->op.uid->waits; /* the account outlives the session: */
-    struct plane_session *kept = plane_session_add(rig.plane[HERE], 99, 1000, NULL);
+    up(1, TWO_UIDS, 65536, 65536, 65536);
+    const uint64_t *left = &a.session->op.account->waits; /* the account outlives the session: */
+    struct plane_session *kept =
+        plane_session_add(rig.plane[HERE], 99, (struct user_id){.uid = 1000}, NULL);
     struct rig_answer gone = {0};
     post(&a, MANY, 1);
     plane_session_drop(a.session, rig_done, &answer);
@@ -216,8 +232,8 @@ Test(waits, a_sessions_end_ends_a_bounded_number_a_turn_and_then_is_told) {
 
 Test(waits, a_rings_end_ends_a_bounded_number_a_turn_and_then_is_told) {
     struct rig_answer answer = {0};
-    up(1, 2, 65536, 65536, 65536);
-    const uint64_t *waits = &a.session->op.uid->waits;
+    up(1, TWO_UIDS, 65536, 65536, 65536);
+    const uint64_t *waits = &a.session->op.account->waits;
     post(&a, MANY, 1);
     plane_ring_drop(a.session, RIG_HANDLE(0), rig_done, &answer);
     ends_in_turns(&answer, waits, 2 * WAITS_AT_ONCE, "ring");
@@ -226,10 +242,10 @@ Test(waits, a_rings_end_ends_a_bounded_number_a_turn_and_then_is_told) {
 
 Test(waits, a_grants_end_ends_a_bounded_number_a_turn_and_then_is_told) {
     struct rig_answer answer = {0};
-    up(1, 2, 65536, 65536, 65536);
+    up(1, TWO_UIDS, 65536, 65536, 65536);
     post(&a, MANY, 1);
     plane_grant_drop(a.session, 333, RDMAD_E_LEASE_RELEASED, rig_done, &answer);
-    ends_in_turns(&answer, &a.session->op.uid->waits, 2 * WAITS_AT_ONCE, "grant");
+    ends_in_turns(&answer, &a.session->op.account->waits, 2 * WAITS_AT_ONCE, "grant");
     post(&a, 1, 2);
     struct rdmad_cqe cqe;
     unsigned released = 0;
@@ -243,7 +259,7 @@ Test(waits, a_grants_end_ends_a_bounded_number_a_turn_and_then_is_told) {
  * twice. */
 Test(waits, ends_that_meet_are_all_told) {
     struct rig_answer grant = {0}, ring = {0}, session = {0};
-    up(1, 2, 65536, 65536, 65536);
+    up(1, TWO_UIDS, 65536, 65536, 65536);
     post(&a, MANY, 1);
     plane_grant_drop(a.session, 333, RDMAD_E_LEASE_RELEASED, rig_done, &grant);
     plane_ring_drop(a.session, RIG_HANDLE(0), rig_done, &ring);
@@ -260,7 +276,7 @@ Test(waits, ends_that_meet_are_all_told) {
 Test(waits, who_is_at_the_limit_may_do_everything_else) {
     static uint8_t near[64];
     static struct fabric_audit audit;
-    up(1, 1, 64, 64, 64);
+    up(1, ONE_USER, 64, 64, 64);
     rig_lease_local(&a, RIG_HANDLE(5), 901, near, 64, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &audit);
     post(&a, 70, 1);
     cr_assert_eq(refused(&a, RDMAD_LIMIT_SESSION), 6);
@@ -297,7 +313,7 @@ static void remote_up(void) {
 
 Test(waits, a_users_transfers_are_counted_and_more_wait_in_their_rings) {
     uid_ops = 256;
-    up(1, 1, 64, 64, 64);
+    up(1, ONE_USER, 64, 64, 64);
     remote_up();
     hold(&a, 500);
     cr_assert_eq(a.session->op.charged, OPS_AT_ONCE + 256);
@@ -321,7 +337,7 @@ Test(waits, a_users_transfers_are_counted_and_more_wait_in_their_rings) {
 Test(waits, all_users_transfers_have_a_limit_together) {
     uid_ops = 256;
     all_ops = 300;
-    up(1, 2, 64, 64, 64);
+    up(1, TWO_UIDS, 64, 64, 64);
     remote_up();
     hold(&a, 500);
     hold(&b, 500);

@@ -54,6 +54,70 @@ Test(peer_shares, one_uid_fills_at_most_half_of_what_a_peer_gives) {
     s = mine[0];
 }
 
+/* The same uid by a tenant's socket is another user. */
+Test(peer_shares, a_tenant_has_places_to_dial_of_its_own_whatever_its_uid) {
+    struct session *first = s, *tenant = rig_session(3);
+    tenant->tenant = 2;
+    for (int i = 0; i < 4; i++) {
+        listener = raw_listen(&uri.port);
+        begin();
+        raw_accept(listener);
+    }
+    listener = raw_listen(&uri.port);
+    begin();
+    cr_expect_eq(done.code, RDMAD_E_LIMIT);
+    s = tenant;
+    begin();
+    greet();
+    rig_close(tenant);
+    fake_answer_all();
+    s = first;
+}
+
+Test(peer_shares, and_a_half_of_its_own_of_what_a_peer_gives) {
+    struct session *tenants[4], *first = s;
+    for (unsigned i = 0; i < 4; i++) {
+        tenants[i] = rig_session(3);
+        tenants[i]->tenant = 2;
+    }
+    for (unsigned i = 0; i < rig.config.max_peer_attaches / 2; i++) {
+        s = tenants[i % 4];
+        begin();
+    }
+    cr_expect_eq(done.calls, 0, "%s", done.text);
+    begin();
+    cr_expect_not_null(strstr(done.text, "uid 3 has 2048"), "%s", done.text);
+    s = first;
+    begin();
+    cr_expect_eq(done.calls, 1, "who has the same uid elsewhere goes on: %s", done.text);
+    for (unsigned i = 0; i < 4; i++)
+        rig_close(tenants[i]);
+    fake_answer_all();
+}
+
+static void listed(void *arg, const struct error *result, const struct rdmad_names_list_rep *rep) {
+    (void)rep;
+    rig_done(arg, result);
+}
+
+Test(peer_shares, and_a_half_of_its_own_of_the_questions_that_wait_at_a_peer) {
+    struct session *tenant = rig_session(3);
+    struct names_query q = {.timeout_ns = 60000 * MS};
+    tenant->tenant = 2;
+    listener = raw_listen(&q.port);
+    strcpy(q.host, "127.0.0.1");
+    for (unsigned i = 0; i < PEER_ASKS_MAX / 2; i++)
+        peer_list(s, &q, listed, &done);
+    cr_expect_eq(done.calls, 0, "%s", done.text);
+    peer_list(s, &q, listed, &done);
+    cr_expect_eq(done.calls, 1);
+    cr_expect_not_null(strstr(done.text, "512 of uid 3"), "%s", done.text);
+    peer_list(tenant, &q, listed, &done);
+    cr_expect_eq(done.calls, 1, "who has the same uid elsewhere asks on: %s", done.text);
+    rig_close(tenant);
+    fake_answer_all();
+}
+
 /* ---- who connects ---------------------------------------------------------------------------- */
 
 /* From 127.0.0.NUMBER, with a lease of ours. */

@@ -298,6 +298,22 @@ Test(policy, what_is_set_at_run_time_is_a_last_rule) {
     cr_expect_eq(policy_live(policy)->nusers, 1, "one rule a user");
 }
 
+Test(policy, what_is_set_of_a_tenants_user_counts_before_what_is_set_of_its_uid) {
+    struct error err = {0};
+    have("{\"policy\": {\"users\": [{\"match\": {\"socket\": \"red\"}, \"weight\": 300}]}}");
+    cr_assert_eq(policy_set_tenant(policy, 1000, "blue", RULE_WEIGHT, 7, &err), 0, "%s", err.text);
+    cr_assert_eq(policy_set(policy, 1000, NULL, RULE_WEIGHT, 9, &err), 0, "%s", err.text);
+    cr_assert_eq(policy_set(policy, 1000, NULL, RULE_PRIORITY, 1, &err), 0, "%s", err.text);
+    struct user_policy blue = user(1000, 1, "blue"), red = user(1000, 1, "red");
+    struct user_policy other = user(1001, 1, "blue"), own = user(1000, 1, "");
+    cr_expect_eq(policy_user_share(&blue).weight, 7);
+    cr_expect_eq(policy_user_share(&blue).priority, 1, "of the uid by all sockets");
+    cr_expect_eq(policy_user_share(&red).weight, 9);
+    cr_expect_eq(policy_user_share(&own).weight, 9);
+    cr_expect_eq(policy_user_share(&other).weight, 100);
+    cr_expect_eq(policy_live(policy)->nusers, 2);
+}
+
 /* Each limit of a peer: by a rule, at run time, and what holds where neither says anything. */
 Test(policy, every_limit_of_a_peer_is_set_by_its_name) {
     static const struct {

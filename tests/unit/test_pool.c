@@ -348,7 +348,7 @@ Test(pool, who_sends_memory_that_is_refused_waits_until_it_is_closed) {
     struct rota *rota = rota_new(base);
     int pair[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    cr_assert_eq(conn_new(base, porter, rota, pair[0], &events, NULL, &s->conn), 0);
+    cr_assert_eq(conn_new(base, porter, rota, pair[0], 0, &events, NULL, &s->conn), 0);
     sem_init(&gate, 0, 0);
     busy.owner = s->uid;
     offload_post(st.offload, &busy);
@@ -375,6 +375,28 @@ Test(pool, who_sends_memory_that_is_refused_waits_until_it_is_closed) {
     porter_free(porter);
     rota_free(rota);
     event_base_free(base);
+    sem_destroy(&gate);
+}
+
+/* In another container, say. */
+Test(pool, who_made_something_large_keeps_no_tenant_with_the_same_uid_waiting) {
+    const struct session_user user = {
+        .who = {.uid = 1000, .socket = "blue"}, .tenant = 2, .gid = 1000, .pid = 1};
+    struct session *s = session(), *tenant;
+    struct offload_job busy;
+    cr_assert_eq(session_new_of(&st, &user, &tenant, NULL), 0);
+    sem_init(&gate, 0, 0);
+    session_post(s, &busy, wait_at_gate, gate_passed);
+    session_close_memory(tenant, memfd_of(4096));
+    cr_expect_eq(tenant->holds, 2);
+    UNTIL(tenant->holds == 1);
+    cr_expect_eq(busy.reply_to, &box, "the large one is at it still");
+    sem_post(&gate);
+    UNTIL(!busy.reply_to);
+    session_close(s, NULL);
+    session_close(tenant, NULL);
+    fake_answer_all();
+    UNTIL(list_empty(&st.sessions));
     sem_destroy(&gate);
 }
 

@@ -77,7 +77,7 @@ static struct client_socket *stranger(int *theirs) {
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     cr_assert_eq(send(pair[1], "x", 1, 0), 1);
     *theirs = pair[1];
-    return client_socket_new(porter, pair[0], 1000);
+    return client_socket_new(porter, pair[0], (struct user_id){.uid = 1000});
 }
 
 Test(porter, who_left_nothing_unread_costs_it_nothing) {
@@ -85,7 +85,7 @@ Test(porter, who_left_nothing_unread_costs_it_nothing) {
     kill(porter_pid(porter), SIGSTOP); /* it could not help */
     unsigned before = fds_of(getpid());
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    client_socket_close(client_socket_new(porter, pair[0], 1000));
+    client_socket_close(client_socket_new(porter, pair[0], (struct user_id){.uid = 1000}));
     char byte;
     cr_expect_eq(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0, "the stranger sees the end");
     close(pair[1]);
@@ -205,7 +205,7 @@ static pid_t spawn_porter(int *ours) {
 }
 
 static void ask_porter(int sock, uint32_t what, int fd) {
-    struct porter_request rq = {.ask = what, .uid = 1000, .id = 1};
+    struct porter_request rq = {.ask = what, .user = 1000, .id = 1};
     cr_assert_eq(rdmad_fdmsg_send(sock, &rq, sizeof(rq), &fd, fd >= 0), 0);
 }
 

@@ -234,3 +234,19 @@ Test(limits, registered_bytes_are_sixteen_times_those_of_pools_unless_set) {
     limits_of(&c, &l);
     cr_assert_eq(l.total[QUOTA_REGISTERED], UINT64_MAX);
 }
+
+Test(limits, what_a_user_has_of_objects_is_that_of_64_sessions_or_as_it_is_set) {
+    struct config c;
+    struct quota_limits l;
+    config_defaults(&c);
+    c.max_leases_session = 10;
+    c.max_sessions_uid = 100;
+    c.max_rings_uid = 7;
+    limits_of(&c, &l);
+    cr_assert_eq(l.uid[QUOTA_LEASES], 640);
+    cr_assert_eq(l.session[QUOTA_LEASES], 10);
+    cr_assert_eq(l.uid[QUOTA_RINGS], 7);
+    c.max_sessions_uid = 1000; /* each may have two in any case */
+    limits_of(&c, &l);
+    cr_assert_eq(l.uid[QUOTA_LEASES], 2000);
+}

@@ -48,15 +48,19 @@ static void teardown(void) {
 
 TestSuite(rota, .init = setup, .fini = teardown);
 
-static struct talker *talkers(unsigned count, uid_t uid, unsigned left) {
+static struct talker *talkers_of(unsigned count, struct user_id who, unsigned left) {
     struct talker *t = calloc(count, sizeof(*t));
     for (unsigned i = 0; i < count; i++) {
         t[i].left = left;
-        cr_assert_eq(rota_join(rota, &t[i].m, uid, go_on), 0);
+        cr_assert_eq(rota_join(rota, &t[i].m, who, go_on), 0);
         if (left)
             hear(&t[i]);
     }
     return t;
+}
+
+static struct talker *talkers(unsigned count, uid_t uid, unsigned left) {
+    return talkers_of(count, (struct user_id){.uid = uid}, left);
 }
 
 static unsigned heard(const struct talker *t, unsigned count) {
@@ -89,6 +93,17 @@ Test(rota, a_user_with_64_connections_is_heard_as_much_as_one_with_one) {
                   "connection %u: %u", i, many[i].heard);
     leave(many, 64);
     leave(one, 1);
+}
+
+Test(rota, tenants_of_one_uid_are_heard_as_much_as_each_other) {
+    struct talker *blue = talkers_of(64, (struct user_id){.uid = 1, .tenant = 1}, 100000);
+    struct talker *red = talkers_of(1, (struct user_id){.uid = 1, .tenant = 2}, 100000);
+    unsigned before = heard(blue, 64), red_before = heard(red, 1);
+    passes(100);
+    cr_assert_eq(heard(blue, 64) - before, 100 * ROTA_PACKETS);
+    cr_assert_eq(heard(red, 1) - red_before, 100 * ROTA_PACKETS);
+    leave(blue, 64);
+    leave(red, 1);
 }
 
 Test(rota, who_says_little_is_not_made_to_wait_while_others_flood) {

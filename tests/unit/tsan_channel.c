@@ -158,7 +158,7 @@ static void client_up(struct client *c, uint64_t number, unsigned rounds) {
     c->sqe = (void *)(uintptr_t)c->ring->sqe;
     CHECK(mprotect(c->words, c->ring->client_bytes, PROT_READ | PROT_WRITE) == 0);
     c->pool = calloc(DEPTH, BUFFER);
-    c->session = plane_session_add(plane, number, 0, c);
+    c->session = plane_session_add(plane, number, (struct user_id){0}, c);
     const struct plane_channel_spec spec = {.number = number, .stats = &c->stats, .cookie = c};
     unsigned before = answers;
     plane_ring_add(c->session, HANDLE, c->ring, on_done, NULL);

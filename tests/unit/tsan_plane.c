@@ -174,7 +174,7 @@ static void client_up(struct client *c, enum manner manner, unsigned rounds) {
     CHECK(mprotect(c->words, c->ring->client_bytes, PROT_READ | PROT_WRITE) == 0);
     c->pool = calloc(1, BYTES);
     c->target = calloc(1, BYTES);
-    c->session = plane_session_add(plane, manner, 0, c);
+    c->session = plane_session_add(plane, manner, (struct user_id){0}, c);
     unsigned before = answers;
     plane_ring_add(c->session, HANDLE, c->ring, on_done, NULL);
     plane_pool_add(c->session, HANDLE, c->pool, BYTES, NULL, on_done, NULL);

@@ -13,25 +13,25 @@
 
 /* ---- control thread ---------------------------------------------------------------------- */
 
-struct op_account *account_find(const struct list *uids, uid_t uid) {
-    list_for_each (pos, uids) {
+struct op_account *account_find(const struct list *users, struct user_id who) {
+    list_for_each (pos, users) {
         struct op_account *a = list_entry(pos, struct op_account, node);
-        if (a->uid == uid)
+        if (user_id_same(a->who, who))
             return a;
     }
     return NULL;
 }
 
-struct op_account *account_join(struct list *uids, uid_t uid) {
-    struct op_account *a = account_find(uids, uid);
+struct op_account *account_join(struct list *users, struct user_id who) {
+    struct op_account *a = account_find(users, who);
     if (!a) {
         a = calloc(1, sizeof(*a));
         if (!a)
             return NULL;
-        a->uid = uid;
+        a->who = who;
         a->share = PLANE_SHARE_DEFAULT;
         list_init(&a->idle_node);
-        list_append(uids, &a->node);
+        list_append(users, &a->node);
     }
     list_remove(&a->idle_node);
     a->sessions++;
@@ -60,12 +60,12 @@ static void forget_idle(struct list *idle, uint64_t now_ns) {
     list_splice(idle, &kept);
 }
 
-void account_leave(struct list *idle, struct op_account *uid, uint64_t now_ns) {
-    if (!uid)
+void account_leave(struct list *idle, struct op_account *a, uint64_t now_ns) {
+    if (!a)
         return;
-    assert(uid->sessions > 0);
-    if (--uid->sessions == 0)
-        list_append(idle, &uid->idle_node);
+    assert(a->sessions > 0);
+    if (--a->sessions == 0)
+        list_append(idle, &a->idle_node);
     forget_idle(idle, now_ns);
 }
 
@@ -87,14 +87,14 @@ static void give_back(uint64_t *count, uint32_t part) {
     __atomic_sub_fetch(count, part, __ATOMIC_RELAXED);
 }
 
-/* A limit of the uid's own, or what holds for every uid. */
+/* A limit of the user's own, or what holds for every user. */
 static uint64_t own_or(const uint64_t *own, uint64_t everybodys) {
     uint64_t limit = __atomic_load_n(own, __ATOMIC_RELAXED);
     return limit ? limit : everybodys;
 }
 
-/* Up to where a uid that has own may fill what all may have: an eighth stays free, or half of what
- * is free and the uid's own. */
+/* Up to where a user who has own may fill what all may have: an eighth stays free, or half of what
+ * is free and the user's own. */
 static uint64_t most_of_all(const struct worker *w, const uint64_t *all, uint64_t own,
                             uint64_t total) {
     uint64_t used = __atomic_load_n(all, __ATOMIC_RELAXED);
@@ -105,16 +105,16 @@ static uint64_t most_of_all(const struct worker *w, const uint64_t *all, uint64_
 
 int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose) {
     *whose = RDMAD_LIMIT_SESSION;
-    if (s->waits >= own_or(&s->uid->max_session_waits, w->settings->max_session_waits))
+    if (s->waits >= own_or(&s->account->max_session_waits, w->settings->max_session_waits))
         return RDMAD_E_LIMIT;
     if (s->waits < s->waits_may)
         return 0;
-    uint64_t had = __atomic_load_n(&s->uid->waits, __ATOMIC_RELAXED);
-    uint64_t most = own_or(&s->uid->max_waits, w->settings->max_uid_waits);
+    uint64_t had = __atomic_load_n(&s->account->waits, __ATOMIC_RELAXED);
+    uint64_t most = own_or(&s->account->max_waits, w->settings->max_uid_waits);
     uint64_t of_total = most_of_all(w, &s->all->waits, had, w->settings->max_waits);
-    uint32_t of_uid = take(&s->uid->waits, most, WAITS_AT_ONCE);
+    uint32_t of_uid = take(&s->account->waits, most, WAITS_AT_ONCE);
     uint32_t of_all = of_uid ? take(&s->all->waits, of_total, of_uid) : 0;
-    give_back(&s->uid->waits, of_uid - of_all);
+    give_back(&s->account->waits, of_uid - of_all);
     s->waits_may += of_all;
     *whose = of_uid ? RDMAD_LIMIT_DAEMON : RDMAD_LIMIT_UID;
     return of_all ? 0 : RDMAD_E_LIMIT;
@@ -123,7 +123,7 @@ int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose) {
 static void waits_return(struct op_session *s, uint32_t count) {
     s->waits_may -= count;
     give_back(&s->all->waits, count);
-    give_back(&s->uid->waits, count);
+    give_back(&s->account->waits, count);
 }
 
 void waits_ended(struct op_session *s) {
@@ -143,11 +143,12 @@ bool ops_more(const struct worker *w, struct op_session *s) {
         s->ops_may = s->ops_free = want;
         return true;
     }
-    uint64_t had = __atomic_load_n(&s->uid->ops, __ATOMIC_RELAXED);
+    uint64_t had = __atomic_load_n(&s->account->ops, __ATOMIC_RELAXED);
     uint64_t of_total = most_of_all(w, &s->all->ops, had, w->settings->max_ops);
-    uint32_t of_uid = take(&s->uid->ops, own_or(&s->uid->max_ops, w->settings->max_uid_ops), want);
+    uint32_t of_uid =
+        take(&s->account->ops, own_or(&s->account->max_ops, w->settings->max_uid_ops), want);
     uint32_t of_all = of_uid ? take(&s->all->ops, of_total, of_uid) : 0;
-    give_back(&s->uid->ops, of_uid - of_all);
+    give_back(&s->account->ops, of_uid - of_all);
     s->ops_may += of_all;
     return of_all > 0;
 }
@@ -155,7 +156,7 @@ bool ops_more(const struct worker *w, struct op_session *s) {
 static void ops_return(struct op_session *s, uint32_t count) {
     s->ops_may -= count;
     give_back(&s->all->ops, count);
-    give_back(&s->uid->ops, count);
+    give_back(&s->account->ops, count);
 }
 
 void ops_fewer(struct op_session *s) {
@@ -178,16 +179,16 @@ bool names_charge(void *session, int64_t bytes) {
     if (bytes < 0) {
         uint64_t less = (uint64_t)-bytes;
         s->name_bytes -= less;
-        __atomic_sub_fetch(&s->uid->name_bytes, less, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&s->account->name_bytes, less, __ATOMIC_RELAXED);
         __atomic_sub_fetch(&s->all->name_bytes, less, __ATOMIC_RELAXED);
         return true;
     }
     if (s->name_bytes + more > NAME_BYTES * (most->max_session_waits + most->max_session_ops) ||
-        !take_bytes(&s->uid->name_bytes, NAME_BYTES * (most->max_uid_waits + most->max_uid_ops),
+        !take_bytes(&s->account->name_bytes, NAME_BYTES * (most->max_uid_waits + most->max_uid_ops),
                     more))
         return false;
     if (!take_bytes(&s->all->name_bytes, NAME_BYTES * (most->max_waits + most->max_ops), more)) {
-        __atomic_sub_fetch(&s->uid->name_bytes, more, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&s->account->name_bytes, more, __ATOMIC_RELAXED);
         return false;
     }
     s->name_bytes += more;

@@ -61,9 +61,12 @@ struct op_share {
     struct op_flow *flow;
     struct list node; /* in session->shares */
     struct list turn; /* in flow->shares */
-    struct list ops;  /* with a part to post; served in turn, too */
-    unsigned leases;  /* that use it */
-    int64_t credit;   /* bytes that it may still post before the next one's turn */
+    /* Of struct op, with a part to post: those of which none was posted yet, and the others;
+     * share.h says which is next. */
+    struct list fresh, begun;
+    int64_t fresh_credit; /* bytes that fresh ones may post before one that has begun */
+    unsigned leases;      /* that use it */
+    int64_t credit;       /* bytes that it may still post before the next one's turn */
 };
 
 /*
@@ -126,12 +129,11 @@ struct op_session {
     uint32_t calls;        /* calls that wait; seam/call.h */
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
-    struct op_account *uid, *all;
-    uint64_t name_bytes;      /* of its rings' tables of names; account.c */
-    uint64_t turn, spent;     /* when it was last served; what it owes, in sqes: admit.c */
-    bool tenant;              /* its uid is that of a tenant's user */
-    bool shut;                /* takes no more sqes: violated, or being dropped */
-    bool paused;              /* takes none for now: all its rings are in throttled */
+    struct op_account *account, *all; /* of its user, and of all */
+    uint64_t name_bytes;              /* of its rings' tables of names; account.c */
+    uint64_t turn, spent;             /* when it was last served; what it owes, in sqes: admit.c */
+    bool shut;                        /* takes no more sqes: violated, or being dropped */
+    bool paused;                      /* takes none for now: all its rings are in throttled */
     bool parting;             /* its channels neither send nor take any more, nor get another way */
     bool left;                /* the next daemon's: what of channels has not begun is its, too */
     uint32_t untaken, taken;  /* notices of its grants, and of this turn; engine/untaken.c */
@@ -252,7 +254,7 @@ struct op_part {
  * daemon's own: ended tells the code that started it.
  */
 struct op {
-    struct list node;       /* in share->ops while it has a part to post, or in lease->held; or its
+    struct list node;       /* in its share while it has a part to post, or in lease->held; or its
                                channel's, grant's or fence's queue */
     struct list home_node;  /* in its ring's ops or waits, or the session's own; or doomed there */
     struct list holds_node; /* in its lease's ops; RECV: in its pool's waits */
@@ -293,6 +295,7 @@ struct op {
     bool told_apart;         /* needs more than a cqe: in a batch, SILENT, LINK, a kind's release */
     bool charged;            /* counts for max_session_ops, and as in flight */
     bool tagged;             /* is in its ring's tags */
+    bool begun;              /* takes turns with others of its share that have; share.h */
     bool stopped;            /* no further parts: one failed, or it was cancelled */
     bool some_failed;        /* a part failed */
     bool some_partial;       /* a part may have written some of its bytes */

@@ -11,14 +11,15 @@
  * has it: a flow's vtime grows by what it posted, divided by the user's weight, and one that had
  * nothing to post begins where the one that was served last began. So somebody with a thousand
  * sessions and large ops gets as much of a route as somebody with a single op. The shares of a flow
- * have equal parts of it in bytes, by deficit round robin; the ops of a share take turns, a part
- * each. A flow or a share whose ops went away meanwhile stays in its queue until its turn comes.
+ * have equal parts of it in bytes, by deficit round robin; which of its ops is next says share.h. A
+ * flow or a share whose ops went away meanwhile stays in its queue until its turn comes.
  *
  * A route that is down has no ops in its queue. They are in the held lists of their leases, because
  * a lease needs a key before its ops can go on.
  */
 #include "daemon/op/engine/route.h"
 #include "daemon/base/probe.h"
+#include "daemon/op/engine/share.h"
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -54,8 +55,8 @@ void routes_retry(struct worker *w, struct op_fabric *fabric) {
 }
 
 static void share_down(struct op_share *share) {
-    for (struct list *pos; (pos = list_first(&share->ops));)
-        op_hold(list_entry(pos, struct op, node));
+    while (!share_is_idle(share))
+        op_hold(share_next(share));
 }
 
 void route_down(struct op_route *route) {
@@ -125,7 +126,8 @@ struct op_share *share_get(struct op_session *s, struct op_route *route, struct 
     *spare = (struct op_share){.flow = flow_get(s->user, route, spare->flow), .leases = 1};
     list_init(&spare->node);
     list_init(&spare->turn);
-    list_init(&spare->ops);
+    list_init(&spare->fresh);
+    list_init(&spare->begun);
     list_append(&s->shares, &spare->node);
     return spare;
 }
@@ -141,7 +143,7 @@ void share_put(struct op_share *share) {
 }
 
 void share_route_gone(struct op_share *share) {
-    assert(list_empty(&share->ops) && list_empty(&share->turn));
+    assert(share_is_idle(share) && list_empty(&share->turn));
     share->flow->route = NULL;
 }
 
@@ -175,7 +177,7 @@ static void flow_join(struct op_flow *flow, struct op_share *share) {
 struct op_share *flow_next_share(struct op_flow *flow) {
     for (struct list *pos; (pos = list_first(&flow->shares));) {
         struct op_share *share = list_entry(pos, struct op_share, turn);
-        if (list_empty(&share->ops)) {
+        if (share_is_idle(share)) {
             list_remove(pos);
         } else if (share->credit > 0) {
             return share;
@@ -213,6 +215,7 @@ void op_hold(struct op *op) {
     assert(op->lease);
     list_remove(&op->node);
     list_append(&op->lease->held, &op->node);
+    op->begun = false;
     probe_op_held(op, op->lease->lease_id);
 }
 
@@ -223,7 +226,7 @@ void op_queue(struct worker *w, struct op *op) {
         return;
     }
     struct op_share *share = op->lease->share;
-    list_append(&share->ops, &op->node);
+    share_add(share, op);
     probe_op_queued(op, op->posted);
     if (list_empty(&share->turn))
         flow_join(share->flow, share);

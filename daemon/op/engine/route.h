@@ -5,6 +5,7 @@
 #ifndef RDMAD_OP_ENGINE_ROUTE_H
 #define RDMAD_OP_ENGINE_ROUTE_H
 
+#include "daemon/op/engine/share.h"
 #include "daemon/op/engine/worker.h"
 
 void route_init(struct op_route *route, struct op_fabric *fabric);
@@ -33,7 +34,7 @@ struct op_share *flow_next_share(struct op_flow *flow);
 static inline struct op_share *flow_share(struct op_flow *flow) {
     struct list *only = flow->shares.next;
     struct op_share *share = list_entry(only, struct op_share, turn);
-    if (only->next != &flow->shares || only == &flow->shares || list_empty(&share->ops))
+    if (only->next != &flow->shares || only == &flow->shares || share_is_idle(share))
         return flow_next_share(flow);
     share->credit = SHARE_QUANTUM; /* it has nobody to share with */
     return share;

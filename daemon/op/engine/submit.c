@@ -2,11 +2,12 @@
 /*
  * submit.c - an op becomes parts, and parts go to the fabric.
  *
- * Each op posts one part and goes to the end of its session's queue on the route (route.c says
- * whose turn is next), so a small op that comes behind a gigabyte waits for one part of it, not for
- * the whole. A part is at most the fabric's largest message, and no longer than what may be moved
- * in one piece before somebody else. An op has at most OP_MAX_PARTS of them in flight; with that
- * many it leaves the queue until one comes back. When the link says AGAIN the whole route waits.
+ * Each op posts one part and queues again with its session's others on the route (route.c says
+ * whose turn is next, share.h which op's), so a small op that comes behind a gigabyte waits for one
+ * part of it, not for the whole. A part is at most the fabric's largest message, and no longer than
+ * what may be moved in one piece before somebody else. An op has at most OP_MAX_PARTS of them in
+ * flight; with that many it leaves the queue until one comes back. When the link says AGAIN the
+ * whole route waits.
  *
  * What is posted is out of our hands: a fabric moves it in the order in which it came. So no more
  * than SHARED_AHEAD is posted ahead on a route that several users have used within the last second,
@@ -23,6 +24,7 @@
 #include "daemon/op/engine/life.h"
 #include "daemon/op/engine/part.h"
 #include "daemon/op/engine/route.h"
+#include "daemon/op/engine/share.h"
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 
@@ -161,11 +163,10 @@ static int post_part(struct worker *w, struct op *op, uint64_t most, uint64_t *b
 
 /* After a part of it was posted, or was refused for good. */
 static void post_over(struct worker *w, struct op_share *share, struct op *op, int rc) {
-    list_remove(&op->node);
     if (rc < 0 && (rc != RDMAD_E_NOMEM || op->inflight == 0)) /* else it has a next completion */
         op_cancel(w, op, rc);
     else if (rc == 0 && wants_post(op))
-        list_append(&share->ops, &op->node);
+        share_add(share, op);
     else if (op->inflight == 0) /* the last needed no part, and that was all */
         op_finish(w, op);
 }
@@ -210,7 +211,7 @@ static struct posted post_share(struct worker *w, struct op_route *route, struct
     struct op_user *u = share->flow->user;
     uint64_t most = part_most(w, route, u), ahead = ahead_most(w, route);
     do {
-        struct op *op = list_entry(list_first(&share->ops), struct op, node);
+        struct op *op = share_next(share);
         uint64_t length;
         if (must_wait(route, u, op))
             break;
@@ -220,14 +221,16 @@ static struct posted post_share(struct worker *w, struct op_route *route, struct
             break;
         }
         p.posts++;
-        if (rc == 0)
-            p.bytes += length;
+        if (rc)
+            length = 0;
+        p.bytes += length;
+        share_served(share, op, length + ROUTE_OP_COST);
         post_over(w, share, op, rc);
-    } while (!list_empty(&share->ops) && p.posts < posts && route->ahead < ahead &&
+    } while (!share_is_idle(share) && p.posts < posts && route->ahead < ahead &&
              (int64_t)(p.bytes + p.posts * ROUTE_OP_COST) < bytes);
     if (p.posts)
         count_posted(w, route, share, &p);
-    if (list_empty(&share->ops))
+    if (share_is_idle(share))
         flow_left(share);
     return p;
 }
@@ -242,7 +245,7 @@ static struct op_share *next_share(struct op_route *route) {
         struct op_share *share = flow_share(flow);
         if (!share)
             continue;
-        if (!must_wait(route, u, list_entry(list_first(&share->ops), struct op, node)))
+        if (!must_wait(route, u, share_next(share)))
             return share;
     }
     return NULL;

@@ -29,7 +29,9 @@ static struct op_lane *lane_of(const struct op *op) {
 static bool wants(const struct plane_trace_filter *f, const struct op_session *s, uint8_t opcode) {
     if (f->session && f->session != s->id)
         return false;
-    if (f->of_uid && (f->uid != s->uid->uid || (f->no_tenants && s->tenant)))
+    if (f->of_uid && f->user.uid != s->account->who.uid)
+        return false;
+    if (f->of_user && !user_id_same(f->user, s->account->who))
         return false;
     return !f->opcodes || (opcode < RDMAD_OP_COUNT && f->opcodes >> opcode & 1);
 }
@@ -73,7 +75,7 @@ static struct plane_traced record_of(const struct op *op, const struct op_lane *
                              .user_data = op->tag.user_data,
                              .bytes = op->length,
                              .lease = op->lease ? op->lease->lease_id : 0,
-                             .uid = op->session->uid->uid,
+                             .user = op->session->account->who,
                              .opcode = op->opcode,
                              .route = lane || op->far ? PLANE_LINK : PLANE_LOCAL};
     if (lane)
@@ -129,7 +131,7 @@ void trace_answered(struct worker *w, const struct op_session *s, const struct r
                                                  .user_data = sqe->user_data,
                                                  .bytes = sqe->length,
                                                  .lease = lease,
-                                                 .uid = s->uid->uid,
+                                                 .user = s->account->who,
                                                  .status = result->status,
                                                  .opcode = sqe->opcode,
                                                  .outcome = result->outcome,

@@ -55,10 +55,10 @@ void user_set(struct op_user *u, const struct plane_share *share) {
     u->worker->aside_ns = 0; /* it is looked at again in the next turn */
 }
 
-struct op_user *user_find(struct worker *w, uid_t uid) {
+struct op_user *user_find(struct worker *w, struct user_id who) {
     list_for_each (pos, &w->users) {
         struct op_user *u = list_entry(pos, struct op_user, node);
-        if (u->account->uid == uid)
+        if (user_id_same(u->account->who, who))
             return u;
     }
     return NULL;
@@ -66,7 +66,7 @@ struct op_user *user_find(struct worker *w, uid_t uid) {
 
 struct op_user *user_join(struct worker *w, struct op_account *account, struct op_user *spare,
                           const struct plane_share *share) {
-    struct op_user *u = user_find(w, account->uid);
+    struct op_user *u = user_find(w, account->who);
     if (u) {
         free(spare);
         u->sessions++;
@@ -221,6 +221,31 @@ uint64_t users_next_ns(const struct worker *w) {
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
+static void deliver_throttled(struct mail *mail) {
+    struct worker *w = container_of(mail, struct worker, throttled_mail);
+    struct user_id who = w->throttled_user;
+    enum plane_rate by = w->throttled_by;
+    __atomic_store_n(&w->throttled_told, false, __ATOMIC_RELEASE);
+    if (w->events->user_throttled)
+        w->events->user_throttled(w->events->user, who, by);
+}
+
+/* Of a user who waits all the time nobody has to hear more often than this. */
+static void tell_throttled(struct op_user *u, enum plane_rate by) {
+    struct worker *w = u->worker;
+    uint64_t *told_ns = &u->account->told_ns[by];
+    uint64_t last_ns = __atomic_load_n(told_ns, __ATOMIC_RELAXED);
+    bool lately = last_ns && w->now_ns < last_ns + PLANE_TOLD_NS;
+    if (lately || __atomic_load_n(&w->throttled_told, __ATOMIC_ACQUIRE) ||
+        !__atomic_compare_exchange_n(told_ns, &last_ns, w->now_ns, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED)) /* another worker does */
+        return;
+    w->throttled_user = u->account->who;
+    w->throttled_by = by;
+    __atomic_store_n(&w->throttled_told, true, __ATOMIC_RELAXED);
+    mailbox_post(w->control, &w->throttled_mail, deliver_throttled);
+}
+
 bool user_hold_back(struct op_user *u) {
     struct worker *w = u->worker;
     if (u->aside)
@@ -238,5 +263,6 @@ bool user_hold_back(struct op_user *u) {
     list_remove(&u->hot_node);
     list_append(&w->aside, &u->hot_node);
     __atomic_add_fetch(&u->account->throttled, 1, __ATOMIC_RELAXED);
+    tell_throttled(u, bytes_ns > ops_ns ? PLANE_RATE_BYTES : PLANE_RATE_OPS);
     return true;
 }

@@ -39,7 +39,7 @@
 
 struct op_user {
     struct worker *worker;
-    struct op_account *account; /* of the uid, at all workers */
+    struct op_account *account; /* of the same user, at all workers */
     struct list node;           /* in worker->users */
     struct list hot_node;       /* in worker->hot, or in worker->aside */
     struct list hot;            /* of struct op_session: those with hot rings */
@@ -70,7 +70,7 @@ struct op_user *user_join(struct worker *w, struct op_account *account, struct o
                           const struct plane_share *share);
 void user_leave(struct op_user *u); /* a session has gone */
 void user_set(struct op_user *u, const struct plane_share *share);
-struct op_user *user_find(struct worker *w, uid_t uid);
+struct op_user *user_find(struct worker *w, struct user_id who);
 
 void users_begin(struct worker *w); /* a turn begins */
 uint64_t users_next_ns(const struct worker *w);

@@ -86,6 +86,11 @@ struct worker {
     struct mail fault_mail;
     const void *fault_address;
     bool fault_told; /* atomic: the mail is under way */
+    /* A user was put aside. One is told at a time, likewise: others will be again. */
+    struct mail throttled_mail;
+    struct user_id throttled_user;
+    enum plane_rate throttled_by;
+    bool throttled_told; /* atomic: the mail is under way */
 
     struct plane_counters counters; /* relaxed atomics, written by this worker only */
     struct latency latency;

@@ -86,13 +86,13 @@ static void notice_drop(struct op_notice *notice) {
 /* They take memory, for which the lease's owner is charged, since it can take them or end the
  * lease. */
 static uint32_t notices_of_uid(const struct op_grant *g) {
-    return __atomic_load_n(&g->session->uid->notices, __ATOMIC_RELAXED);
+    return __atomic_load_n(&g->session->account->notices, __ATOMIC_RELAXED);
 }
 
 static void notice_keep(struct op_grant *g, struct op_notice *notice) {
     list_append(&g->notices, &notice->node);
     g->count++;
-    __atomic_add_fetch(&g->session->uid->notices, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&g->session->account->notices, 1, __ATOMIC_RELAXED);
     untaken_came(g->session);
 }
 
@@ -102,7 +102,7 @@ static struct op_notice *notice_pop(struct op_grant *g) {
     if (!first)
         return NULL;
     g->count--;
-    __atomic_sub_fetch(&g->session->uid->notices, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&g->session->account->notices, 1, __ATOMIC_RELAXED);
     return list_entry(first, struct op_notice, node);
 }
 

@@ -39,7 +39,7 @@ static void deliver_answer(struct mail *mail) {
     if (c->blob_done)
         c->blob_done(c->arg, result, &c->blob);
     free(c->garbage);
-    account_leave(&c->plane->idle_uids, c->left, c->left_ns);
+    account_leave(&c->plane->idle_accounts, c->left, c->left_ns);
     if (c->plane->reserve_used) {
         c->plane->reserve_used--;
         list_append(&c->plane->reserve, &c->node);

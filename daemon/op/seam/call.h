@@ -49,7 +49,7 @@ struct call_session {
 };
 
 struct call_user {
-    uid_t uid;
+    struct user_id user;
     uint64_t peer;
     struct plane_share share;
 };

@@ -20,8 +20,8 @@ struct plane {
     struct worker *worker;                        /* settings.workers of them */
     unsigned *sessions;                           /* on each */
     struct op_account all;                        /* sessions */
-    struct list uids;                             /* of struct op_account */
-    struct list idle_uids;                        /* of them, those without sessions */
+    struct list accounts;                         /* of struct op_account, one a user */
+    struct list idle_accounts;                    /* of them, those without sessions */
     struct list reserve;                          /* of struct call, by node */
     unsigned reserve_used;
 };

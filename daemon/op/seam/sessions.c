@@ -35,7 +35,7 @@
 static void add_session(struct call *c) {
     const struct call_session *about = call_session(c);
     struct op_session *s = &c->session->op;
-    s->user = user_join(c->worker, s->uid, about->user, &about->share);
+    s->user = user_join(c->worker, s->account, about->user, &about->share);
     list_append(&c->worker->sessions, &c->session->op.node);
     call_finish(c);
 }
@@ -48,13 +48,14 @@ static unsigned least_loaded(const struct plane *p) {
     return best;
 }
 
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
-    struct op_account *account = account_join(&p->uids, uid);
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, struct user_id who,
+                                        void *cookie) {
+    struct op_account *account = account_join(&p->accounts, who);
     struct plane_session *ps = account ? calloc(1, sizeof(*ps)) : NULL;
     struct op_user *user = ps ? malloc(sizeof(*user)) : NULL;
     if (!user) {
         free(ps);
-        account_leave(&p->idle_uids, account, 0);
+        account_leave(&p->idle_accounts, account, 0);
         return NULL;
     }
     unsigned index = least_loaded(p);
@@ -66,7 +67,7 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     s->worker = ps->worker;
     s->id = id;
     s->cookie = cookie;
-    s->uid = account;
+    s->account = account;
     s->all = &p->all;
     list_init(&s->node);
     list_init(&s->every_ring);
@@ -90,15 +91,6 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     *call_session(c) = (struct call_session){.user = user, .share = account->share};
     call_post(c);
     return ps;
-}
-
-static void mark_tenants(struct call *c) {
-    c->session->op.tenant = true;
-    call_finish(c);
-}
-
-void plane_session_of_tenant(struct plane_session *s) {
-    call_post(call_prepare_of(s, CALL_SESSION, mark_tenants, NULL, NULL));
 }
 
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s) {
@@ -195,7 +187,7 @@ static bool session_is_gone(struct call *c) {
     list_remove(&s->hot_node);
     user_leave(s->user);
     account_return(s);
-    c->left = s->uid;
+    c->left = s->account;
     c->left_ns = w->now_ns;
     c->garbage = c->session;
     return true;

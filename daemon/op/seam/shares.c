@@ -27,7 +27,7 @@ static void tell_workers(struct plane *p, void (*apply)(struct call *),
 
 static void set_user(struct call *c) {
     const struct call_user *about = call_user(c);
-    struct op_user *u = user_find(c->worker, about->uid);
+    struct op_user *u = user_find(c->worker, about->user);
     if (u) {
         const uint64_t latest_ns = c->worker->now_ns + RATE_OWED_NS;
         rate_owe_at_most(&u->account->bytes_due_ns, latest_ns);
@@ -37,19 +37,19 @@ static void set_user(struct call *c) {
     call_finish(c);
 }
 
-int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share) {
+int plane_user_share(struct plane *p, struct user_id user, const struct plane_share *share) {
     if (!is_share(share))
         return RDMAD_E_INVAL;
-    struct op_account *a = account_find(&p->uids, uid);
+    struct op_account *a = account_find(&p->accounts, user);
     if (!a)
         return 0;
     a->share = *share;
-    tell_workers(p, set_user, &(struct call_user){.uid = uid, .share = *share});
+    tell_workers(p, set_user, &(struct call_user){.user = user, .share = *share});
     return 0;
 }
 
-void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits) {
-    struct op_account *a = account_find(&p->uids, uid);
+void plane_user_limits(struct plane *p, struct user_id user, const struct plane_limits *limits) {
+    struct op_account *a = account_find(&p->accounts, user);
     if (!a)
         return;
     __atomic_store_n(&a->max_ops, limits->uid_ops, __ATOMIC_RELAXED);
@@ -57,8 +57,8 @@ void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *li
     __atomic_store_n(&a->max_session_waits, limits->session_waits, __ATOMIC_RELAXED);
 }
 
-void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out) {
-    const struct op_account *a = account_find(&p->uids, uid);
+void plane_user_stats(const struct plane *p, struct user_id user, struct plane_user_stats *out) {
+    const struct op_account *a = account_find(&p->accounts, user);
     *out = (struct plane_user_stats){.share = PLANE_SHARE_DEFAULT};
     if (!a)
         return;

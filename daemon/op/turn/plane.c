@@ -17,7 +17,7 @@ void plane_dismantle(struct plane *p) {
         if (p->hosts[i])
             p->settings.fabrics[i]->host_close(p->hosts[i]);
     calls_reserve_free(p);
-    for (struct list *pos; (pos = list_pop(&p->uids));)
+    for (struct list *pos; (pos = list_pop(&p->accounts));)
         free(list_entry(pos, struct op_account, node));
     free(p->worker);
     free(p->sessions);
@@ -57,8 +57,8 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
     p->settings = *settings;
     p->events = *events;
     p->control = control;
-    list_init(&p->uids);
-    list_init(&p->idle_uids);
+    list_init(&p->accounts);
+    list_init(&p->idle_accounts);
     p->worker = calloc(settings->workers, sizeof(*p->worker));
     p->sessions = calloc(settings->workers, sizeof(*p->sessions));
     if (!calls_reserve(p) || !p->worker || !p->sessions) {

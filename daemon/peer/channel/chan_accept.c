@@ -40,7 +40,7 @@ static void chan_dial_back(struct chan *c, struct channel *end, uint64_t timeout
     chan_enter(c, CHAN_DIALLING);
     chan_give_way(c, end);
     if (chan_start_timer(c, timeout_ns, &err) || dial_back_check(c->in, host, c->port, &err) ||
-        peer_dial(ps, host, c->port, end->session->uid, &c->out, &err)) {
+        peer_dial(ps, host, c->port, session_user_id(end->session), &c->out, &err)) {
         c->out = NULL;
         chan_fail(c, &err);
         return;

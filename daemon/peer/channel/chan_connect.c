@@ -40,20 +40,21 @@ void chan_ask(struct chan *c) {
     peer_send(c->out, &m);
 }
 
-/* Half of what one peer may have is the most that one uid can take. */
-static int chan_check_share(struct peer *p, uid_t uid, struct error *err) {
+/* Half of what one peer may have is the most that one user can take. */
+static int chan_check_share(struct peer *p, struct user_id user, struct error *err) {
     uint64_t most = p->peers->state->config->max_peer_attaches / 2;
     unsigned n = 0;
     if (tables_of(p)->chans < most)
         return 0;
     list_for_each (node, &tables_of(p)->chans_out)
-        n += list_entry(node, struct chan, out_node)->channel->session->uid == uid;
+        n += user_id_same(
+            session_user_id(list_entry(node, struct chan, out_node)->channel->session), user);
     if (n < most)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
                      "uid %u has %u channels with %.100s, half of peer.attaches is %" PRIu64
                      "; close some",
-                     (unsigned)uid, n, p->dialled, most);
+                     (unsigned)user.uid, n, p->dialled, most);
 }
 
 static int chan_begin_connect(struct chan *c, const char *host, uint16_t port, uint64_t timeout_ns,
@@ -61,8 +62,8 @@ static int chan_begin_connect(struct chan *c, const char *host, uint16_t port, u
     const struct session *s = c->channel->session;
     struct peer *p;
     int rc;
-    if ((rc = peer_dial(s->state->peers, host, port, s->uid, &p, err)) ||
-        (rc = admit_session(p, s, err)) || (rc = chan_check_share(p, s->uid, err)))
+    if ((rc = peer_dial(s->state->peers, host, port, session_user_id(s), &p, err)) ||
+        (rc = admit_session(p, s, err)) || (rc = chan_check_share(p, session_user_id(s), err)))
         return rc;
     if (!c->again && getrandom(c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a channel's token");

@@ -203,8 +203,8 @@ static void dial_start(struct peer *p) {
         dial_resolve(p);
 }
 
-static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port, uid_t uid,
-                              struct error *err) {
+static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port,
+                              struct user_id user, struct error *err) {
     if (port == 0) {
         error_set(err, RDMAD_E_URI, "port 0 of %.100s cannot be dialled", host);
         return NULL;
@@ -217,7 +217,7 @@ static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port,
     liveness_start(p);
     snprintf(p->host, sizeof(p->host), "%s", host);
     p->port = port;
-    p->dialler = uid;
+    p->dialler = user;
     rdmad_hostport_print(host, port, p->dialled, sizeof(p->dialled));
     snprintf(p->address, sizeof(p->address), "%.*s", (int)sizeof(p->address) - 1, p->dialled);
     if (room_make(p, err)) {
@@ -228,15 +228,15 @@ static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port,
     return p;
 }
 
-int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
-              struct error *err) {
+int peer_dial(struct peers *ps, const char *host, uint16_t port, struct user_id user,
+              struct peer **out, struct error *err) {
     if (ps->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials nobody");
     *out = peers_find_dialled(ps, host, port);
     if (!*out)
-        *out = dial_anew(ps, host, port, uid, err);
+        *out = dial_anew(ps, host, port, user, err);
     else if ((*out)->resolving)
-        lookup_wanted_by((*out)->resolving, uid); /* somebody else needs the peer, too */
+        lookup_wanted_by((*out)->resolving, user); /* somebody else needs the peer, too */
     return *out ? 0 : err->code;
 }
 

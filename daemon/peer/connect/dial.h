@@ -9,8 +9,8 @@
 
 /* Finds the outgoing peer of that address. If there is none, dials it, and its place is charged to
  * uid. */
-int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
-              struct error *err);
+int peer_dial(struct peers *ps, const char *host, uint16_t port, struct user_id user,
+              struct peer **out, struct error *err);
 void dial_timed_out(struct peer *p);
 void dial_stop(struct peer *p);
 

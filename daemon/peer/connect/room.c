@@ -29,7 +29,7 @@
 /* A peer that connects is known by its address, one that we dial by the user who wanted it. */
 static bool room_same_source(const struct peer *a, const struct peer *b) {
     if (a->outgoing)
-        return a->dialler == b->dialler;
+        return user_id_same(a->dialler, b->dialler);
     return memcmp(&a->source, &b->source, sizeof(a->source)) == 0;
 }
 
@@ -111,7 +111,7 @@ static bool room_fits_share(const struct peer *p, unsigned free, struct error *e
     const struct state *st = p->peers->state;
     unsigned own = room_taken(p, true), share = (free + own) / 2;
     struct peer *idle;
-    if (own < share || own == 0 || (p->outgoing && p->dialler == PEER_NOBODY))
+    if (own < share || own == 0 || (p->outgoing && user_id_same(p->dialler, PEER_NOBODY)))
         return true;
     if ((idle = room_idlest(p, true))) {
         room_give_way(idle);
@@ -122,7 +122,7 @@ static bool room_fits_share(const struct peer *p, unsigned free, struct error *e
             err, RDMAD_E_LIMIT,
             "%u daemons are dialled for uid %u, which is its share of half of peer.max (%" PRIu64
             "); release leases of some first",
-            own, (unsigned)p->dialler, st->config->max_peers);
+            own, (unsigned)p->dialler.uid, st->config->max_peers);
     else
         error_set(err, RDMAD_E_LIMIT,
                   "%u daemons are connected to %s from %s, which is its share of half of peer.max "

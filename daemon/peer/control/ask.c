@@ -53,7 +53,7 @@ static void ask_give_up(struct session_call *call, const struct error *why) {
     ask_fail(container_of(call, struct peer_ask, call), why);
 }
 
-static int ask_check_share(const struct peer *p, uid_t uid, struct error *err) {
+static int ask_check_share(const struct peer *p, struct user_id user, struct error *err) {
     uint32_t cursor = 0, most = p->asks.max / 2;
     const struct peer_ask *a;
     uint64_t ref;
@@ -61,13 +61,13 @@ static int ask_check_share(const struct peer *p, uid_t uid, struct error *err) {
     if (p->asks.used < most)
         return 0;
     while ((a = slots_next(&p->asks, &cursor, &ref)))
-        n += a->session->uid == uid;
+        n += user_id_same(session_user_id(a->session), user);
     if (n < most && p->asks.used < p->asks.max)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
                      "%" PRIu32 " questions and watches wait at %.100s, %u of uid %u; at most "
                      "%u, and %u of one uid, may",
-                     p->asks.used, p->dialled, n, (unsigned)uid, p->asks.max, most);
+                     p->asks.used, p->dialled, n, (unsigned)user.uid, p->asks.max, most);
 }
 
 /* To this very daemon, by another address, a tenant's question would come as a peer's, whom no wall
@@ -89,7 +89,7 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
 
     assert(p->outgoing && bytes >= sizeof(*a));
     struct quota_charge charge = {0};
-    if (ask_admit(ops, p, s, err) || ask_check_share(p, s->uid, err) ||
+    if (ask_admit(ops, p, s, err) || ask_check_share(p, session_user_id(s), err) ||
         quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_QUESTIONS, 1, &charge, err))
         return NULL;
     a = calloc(1, bytes);

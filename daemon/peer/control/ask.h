@@ -5,8 +5,8 @@
  * An ask gets a number in the peer's table, and its message goes out when the peer is UP. The
  * answer names the number; whoever handles it ends the ask (ask_leave). An answer to a number that
  * is gone is ignored. When the session that asks closes, the ask is given up, whatever its
- * time-out. When the connection is lost every ask fails. Half of the table is the most that one uid
- * can take.
+ * time-out. When the connection is lost every ask fails. Half of the table is the most that one
+ * user can take.
  */
 #ifndef RDMAD_PEER_CONTROL_ASK_H
 #define RDMAD_PEER_CONTROL_ASK_H

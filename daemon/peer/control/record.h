@@ -44,8 +44,9 @@ struct peer;
 struct peers;
 struct peer_rates; /* control/rates.h */
 
-#define PEER_ASKS_MAX 1024u     /* questions that wait at one peer, watches among them */
-#define PEER_NOBODY ((uid_t)-1) /* the administrator's dials are on nobody's account */
+#define PEER_ASKS_MAX 1024u /* questions that wait at one peer, watches among them */
+/* The administrator's dials are on nobody's account. */
+#define PEER_NOBODY ((struct user_id){.uid = (uid_t)-1})
 
 typedef void peer_handler(struct peer *p, const struct peer_msg *msg);
 
@@ -140,7 +141,7 @@ struct peer {
     char host[RDMAD_HOST_MAX + 1]; /* as dialled */
     uint16_t port;
     char dialled[RDMAD_HOST_MAX + 10]; /* both, as a URI has them */
-    uid_t dialler;          /* outgoing: the user for whom it was dialled first; or PEER_NOBODY */
+    struct user_id dialler; /* outgoing: the user for whom it was dialled first; or PEER_NOBODY */
     struct in6_addr source; /* incoming: the address to which its place is charged */
     char ip[INET6_ADDRSTRLEN];
     char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */

@@ -32,7 +32,7 @@ static void attach_send_request(struct claim *c) {
                                               .bytes = c->request.bytes,
                                               .ttl_ns = c->request.ttl_ns,
                                               .rights = c->request.rights,
-                                              .uid = c->uid,
+                                              .uid = c->user.uid,
                                               .via = c->via};
     memcpy(m.request_req.service, c->uri.name, sizeof(m.request_req.service));
     c->asked_ns = state_now(claim_state_of(c));
@@ -79,7 +79,7 @@ static void attach_claim(struct peers *ps, const struct claim *want, plane_done 
 
     if (peers_is_self(ps, &uri))
         own_address_dialled(ps, uri.host, &uri.port);
-    if (!peer_dial(ps, uri.host, uri.port, h->session->uid, &p, &err) &&
+    if (!peer_dial(ps, uri.host, uri.port, session_user_id(h->session), &p, &err) &&
         !admit_session(p, h->session, &err))
         c = claim_new(p, h, &uri, want->timeout_ns, &err);
     if (!c) {

@@ -68,7 +68,7 @@ void claim_send_attach(struct claim *c) {
     m.attach_req.lease = c->uri.lease;
     memcpy(m.attach_req.key, c->uri.key, sizeof(m.attach_req.key));
     memcpy(m.attach_req.name, c->uri.name, sizeof(m.attach_req.name));
-    m.attach_req.uid = c->uid;
+    m.attach_req.uid = c->user.uid;
     m.attach_req.via = c->via;
     c->asked_ns = state_now(claim_state_of(c));
     peer_send(c->peer, &m);
@@ -298,8 +298,8 @@ static void claim_timed_out(struct timer *timer, uint64_t now_ns) {
     claim_fail(c, &why);
 }
 
-/* Half of a peer's places is the most that one uid can take, with however many sessions. */
-static int claim_check_share(struct peer *p, uid_t uid, struct error *err) {
+/* Half of a peer's places is the most that one user can take, with however many sessions. */
+static int claim_check_share(struct peer *p, struct user_id user, struct error *err) {
     const struct slots *claims = &tables_of(p)->claims;
     uint32_t cursor = 0, most = claims->max / 2;
     uint64_t ref;
@@ -309,13 +309,13 @@ static int claim_check_share(struct peer *p, uid_t uid, struct error *err) {
     if (claims->used < most)
         return 0;
     while ((c = slots_next(claims, &cursor, &ref)))
-        n += c->uid == uid;
+        n += user_id_same(c->user, user);
     if (n < most)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
                      "uid %u has %u leases at %.100s, at most %u of one daemon are for one uid; "
                      "release some, or allow more with peer.attaches",
-                     (unsigned)uid, n, p->dialled, most);
+                     (unsigned)user.uid, n, p->dialled, most);
 }
 
 struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
@@ -323,7 +323,7 @@ struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri
     struct state *st = p->peers->state;
     struct slots *claims = &tables_of(p)->claims;
     assert(p->outgoing && h->stage == HANDLE_NEW);
-    if (claim_check_share(p, h->session->uid, err) ||
+    if (claim_check_share(p, session_user_id(h->session), err) ||
         quota_room(&st->quota, h->session->uid_account, QUOTA_QUESTIONS, err))
         return NULL;
     struct claim *c = calloc(1, sizeof(*c));
@@ -338,7 +338,7 @@ struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri
     peer_need(p, PEER_NEED_ACCESS);
     c->peer = p;
     c->handle = h;
-    c->uid = h->session->uid;
+    c->user = session_user_id(h->session);
     c->uri = *uri;
     c->timeout_ns = timeout_ns;
     list_init(&c->lane_user.node);

@@ -50,7 +50,7 @@ struct claim {
     uint64_t ref; /* in the peer's table */
     enum claim_stage stage;
     struct handle *handle;      /* NULL once HANDING or ABANDONED */
-    uid_t uid;                  /* of its session */
+    struct user_id user;        /* whose its session is */
     struct quota_charge charge; /* ABANDONED: the handle's, until the owner has answered */
     struct rdmad_uri uri;
     bool requested; /* uri names a service, which is asked for the request below */

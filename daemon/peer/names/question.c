@@ -19,7 +19,7 @@ static const struct error ok;
 static struct peer_ask *question_new(size_t bytes, const struct ask_ops *ops, struct session *s,
                                      const struct names_query *q, struct error *err) {
     struct peer *p;
-    if (peer_dial(s->state->peers, q->host, q->port, s->uid, &p, err))
+    if (peer_dial(s->state->peers, q->host, q->port, session_user_id(s), &p, err))
         return NULL;
     return ask_new(bytes, ops, p, s, q->timeout_ns, err);
 }
