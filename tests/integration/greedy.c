@@ -14,16 +14,16 @@
 #define ENTRIES 1024u
 
 const struct limit limits[WHATS] = {
-    [LEASES] = {"leases", "leases_per_session", "leases_per_session", 1, 4, 256, 1},
-    [ATTACHES] = {"attaches", "attaches_per_session", "attaches_per_session", 1, 4, 256, 1},
-    [SERVICES] = {"services", "services_per_session", "services_per_session", 1, 4, 256, 1},
-    [CHANNELS] = {"channels", "channels_per_session", "channels_per_session", 1, 4, 256, 2},
-    [POOLS] = {"pools", "pools_per_session", "pools_per_session", 1, 6, 384, 1},
-    [RINGS] = {"rings", "rings_per_session", "rings_per_session", 1, 4, 256, 1},
+    [LEASES] = {"leases", "leases_per_session", "leases_per_uid", 1, 4, 256, 1},
+    [ATTACHES] = {"attaches", "attaches_per_session", "attaches_per_uid", 1, 4, 256, 1},
+    [SERVICES] = {"services", "services_per_session", "services_per_uid", 1, 4, 256, 1},
+    [CHANNELS] = {"channels", "channels_per_session", "channels_per_uid", 1, 4, 256, 2},
+    [POOLS] = {"pools", "pools_per_session", "pools_per_uid", 1, 6, 384, 1},
+    [RINGS] = {"rings", "rings_per_session", "rings_per_uid", 1, 4, 256, 1},
     [BYTES] = {"pool_bytes", "pool_bytes_per_session", "pool_bytes_per_uid", GREEDY_PAGE, 4, 300,
                1},
     [MAPPINGS] = {"mappings", NULL, "mappings_per_uid", 1, 30, 300, 1},
-    [QUESTIONS] = {"questions", "questions_per_session", "questions_per_session", 1, 4, 256, 1},
+    [QUESTIONS] = {"questions", "questions_per_session", "questions_per_uid", 1, 4, 256, 1},
     [REGISTERED] = {"registered_bytes", "registered_bytes_per_session", "registered_bytes_per_uid",
                     GREEDY_PAGE, 4, 300, 1},
 };
