@@ -29,6 +29,7 @@ struct tracer {
     struct plane_trace *trace;
     uid_t uid;
     bool may_act, sees_all;
+    uint64_t epoch_ns; /* added to the daemon's clock it is the time since 1970 */
 };
 
 /* As users say them and read them. */
@@ -150,7 +151,7 @@ static json_t *op_name(uint8_t opcode) {
     return json_string(text);
 }
 
-/* epoch_ns: what has to be added to the daemon's clock. */
+/* epoch_ns: the tracer's. */
 static json_t *row_of(const struct state *st, const struct plane_traced *r, uint64_t epoch_ns) {
     const char *route = r->route == PLANE_LINK ? "link" : r->route == PLANE_LOCAL ? "local" : NULL;
     const char *status = r->begun ? NULL : !r->status ? "RDMAD_OK" : rdmad_error_name(r->status);
@@ -168,18 +169,32 @@ static json_t *row_of(const struct state *st, const struct plane_traced *r, uint
 static void tracer_reply(struct tracer *t, struct ctl_call *call) {
     struct plane_traced *records = malloc(ROWS_A_CALL * sizeof(*records));
     json_t *list = records ? json_array() : NULL;
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    uint64_t epoch_ns =
-        (uint64_t)wall.tv_sec * NSEC_PER_SEC + (uint64_t)wall.tv_nsec - clock_now_ns();
     unsigned count = list ? plane_trace_read(t->trace, records, ROWS_A_CALL) : 0;
     for (unsigned i = 0; i < count; i++)
-        json_array_append_new(list, row_of(t->state, &records[i], epoch_ns));
+        json_array_append_new(list, row_of(t->state, &records[i], t->epoch_ns));
     free(records);
     ctl_reply(call, list ? json_pack("{s:o, s:I, s:b}", "ops", list, "dropped",
                                      (json_int_t)plane_trace_dropped(t->trace), "more",
                                      plane_trace_more(t->trace))
                          : NULL);
+}
+
+/* Taken once, so that what ended later never seems to have ended earlier. Of four tries the one
+ * that was interrupted least. */
+static uint64_t epoch_now(void) {
+    uint64_t epoch_ns = 0, least_ns = CLOCK_NEVER;
+    for (unsigned i = 0; i < 4; i++) {
+        struct timespec wall;
+        uint64_t before_ns = clock_now_ns();
+        clock_gettime(CLOCK_REALTIME, &wall);
+        uint64_t took_ns = clock_now_ns() - before_ns;
+        if (took_ns >= least_ns)
+            continue;
+        least_ns = took_ns;
+        epoch_ns =
+            (uint64_t)wall.tv_sec * NSEC_PER_SEC + (uint64_t)wall.tv_nsec - before_ns - took_ns / 2;
+    }
+    return epoch_ns;
 }
 
 /* ---- the call ------------------------------------------------------------------------------- */
@@ -205,7 +220,8 @@ static int trace_begin(struct ctl_call *call, const json_t *params, struct trace
                          .trace = trace,
                          .uid = ctl_caller(call)->who.uid,
                          .may_act = ctl_may_act(call),
-                         .sees_all = ctl_sees_all(call)};
+                         .sees_all = ctl_sees_all(call),
+                         .epoch_ns = epoch_now()};
     st->tracers = t;
     ctl_hold(call, &t->hold);
     *out = t;
