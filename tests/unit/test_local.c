@@ -223,6 +223,25 @@ Test(local, a_short_op_waits_for_one_slice_of_a_long_one_at_most) {
     fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
 }
 
+Test(local, a_short_op_is_told_before_long_ones_move) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_op large = op_of(RDMAD_OP_WRITE, here, LOCAL_SLICE, &key, 0);
+    struct fabric_op tiny[2] = {op_of(RDMAD_OP_READ, here, 8, &key, 0),
+                                op_of(RDMAD_OP_READ, here, 8, &key, 0)};
+    fabric_local.post(link_, &large);
+    fabric_local.post(link_, &tiny[0]);
+    poll_once();
+    cr_assert_eq(completed, 1);
+    cr_assert_eq(last, &tiny[0]);
+    fabric_local.post(link_, &tiny[1]); /* short ones without end do not keep it waiting */
+    poll_once();
+    cr_assert_eq(completed, 3);
+    cr_assert_eq(last, &large);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+    cr_assert(quiet());
+}
+
 Test(local, long_ops_take_turns) {
     struct fabric_blob key;
     struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);

@@ -205,5 +205,8 @@ unsigned local_poll(struct fabric *f) {
     }
     for (struct list *pos; (pos = list_pop(&l->ended)); work++)
         l->env->complete(l->env->user, list_entry(pos, struct fabric_op, node));
-    return work + local_run_shorts(l) + local_run_longs(l);
+    work += local_run_shorts(l);
+    /* Whoever polls tells of the short ones before it polls again, and long ones take long. */
+    l->longs_waited = work && !l->longs_waited && !list_empty(&l->longs);
+    return l->longs_waited ? work : work + local_run_longs(l);
 }

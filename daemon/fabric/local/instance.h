@@ -4,11 +4,12 @@
  *
  * Read local.c (instances, links, windows), then copy.c (the way of an op).
  *
- * The happy path: post checks the window and queues the op; poll copies short ops whole, in order,
- * and a slice of long ops in all, in turn. So nothing waits for more than one slice: no short op,
- * no other client, no end of a lease. Each slice looks its window up again by the handle in the
- * key. A CAS or FADD is a short op, and atomic with all that this machine's CPUs do to the word:
- * other workers, and the clients themselves.
+ * The happy path: post checks the window and queues the op; a poll copies short ops whole, in
+ * order, and leaves long ones, if there are any, to the next, so that who polls can tell of the
+ * short ones first; the next copies a slice of long ops in all, in turn. So nothing waits for more
+ * than one slice: no short op, no other client, no end of a lease. Each slice looks its window up
+ * again by the handle in the key. A CAS or FADD is a short op, and atomic with all that this
+ * machine's CPUs do to the word: other workers, and the clients themselves.
  *
  * There is no SEND, because messages between two sessions of one daemon never leave op/. A SEND
  * that is posted fails as unsupported.
@@ -34,6 +35,7 @@ struct local {
     struct list connected; /* links whose link_up is not told yet */
     struct list shorts;    /* of struct fabric_op, by node */
     struct list longs;
+    bool longs_waited; /* in the last poll, for the short ones to be told */
     struct list ended; /* status and outcome are set, complete is not called yet */
     struct slots windows;
 };

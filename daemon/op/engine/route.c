@@ -226,7 +226,7 @@ void op_queue(struct worker *w, struct op *op) {
         return;
     }
     struct op_share *share = op->lease->share;
-    share_add(share, op);
+    share_add(share, op, route_is_quick(route, share->flow->user));
     probe_op_queued(op, op->posted);
     if (list_empty(&share->turn))
         flow_join(share->flow, share);

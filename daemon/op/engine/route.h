@@ -6,6 +6,7 @@
 #define RDMAD_OP_ENGINE_ROUTE_H
 
 #include "daemon/op/engine/share.h"
+#include "daemon/op/engine/user.h"
 #include "daemon/op/engine/worker.h"
 
 void route_init(struct op_route *route, struct op_fabric *fabric);
@@ -45,6 +46,11 @@ void flow_posted(struct op_flow *flow, struct op_share *share, uint64_t cost);
 /* Nobody else has anything to post on the route: there is nothing to share. */
 static inline bool flow_is_alone(const struct op_flow *flow) {
     return flow->route->run.next == flow->route->run.prev && flow->shares.next == flow->shares.prev;
+}
+
+/* All that anybody can queue is moved in a moment: which op ends first matters little. */
+static inline bool route_is_quick(const struct op_route *route, const struct op_user *u) {
+    return route->local && !u->limited;
 }
 
 /* The op has something to post: it queues on its route, or waits for its lease's key. */

@@ -7,7 +7,8 @@
  * small op waits for what came before it to begin, never for it to end. Of those that have begun
  * the first SHARE_TURNS take turns, the others wait until one of these has nothing left to post. If
  * all took turns, the first of a thousand equal ops would end when nearly all had been moved, and
- * with a rate all might be past their deadlines by then.
+ * with a rate all might be past their deadlines by then. Where all that can be queued is moved in a
+ * moment (route_is_quick) they do take turns: equal parts of ops on one lease meet in the cache.
  *
  * Inline, because every op that queues passes here.
  */
@@ -48,11 +49,11 @@ static inline void share_turn(struct op_share *share, struct op *op) {
     list_append(at, &op->node);
 }
 
-/* The op has something to post. */
-static inline void share_add(struct op_share *share, struct op *op) {
+/* The op has something to post. all: all that have begun take turns. */
+static inline void share_add(struct op_share *share, struct op *op, bool all) {
     if (!op->posted && list_empty(&op->again)) {
         list_append(&share->fresh, &op->node);
-    } else if (op->begun) {
+    } else if (op->begun && !all) {
         share_turn(share, op);
     } else {
         op->begun = true;

@@ -166,7 +166,7 @@ static void post_over(struct worker *w, struct op_share *share, struct op *op, i
     if (rc < 0 && (rc != RDMAD_E_NOMEM || op->inflight == 0)) /* else it has a next completion */
         op_cancel(w, op, rc);
     else if (rc == 0 && wants_post(op))
-        share_add(share, op);
+        share_add(share, op, route_is_quick(op->route, share->flow->user));
     else if (op->inflight == 0) /* the last needed no part, and that was all */
         op_finish(w, op);
 }

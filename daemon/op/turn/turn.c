@@ -130,6 +130,17 @@ static void fire(void *user, struct deadline *due) {
     op_due(user, container_of(due, struct op, due));
 }
 
+/* Small ops that are done are told before long ones move, which takes long. */
+static unsigned poll_local(struct worker *w) {
+    unsigned work = poll_fabric(w, &w->local);
+    if (!work || !w->local_route.out)
+        return work;
+    rings_flush(w);
+    if (w->latency.count)
+        tally_settle(w, w->now_ticks ? clock_now_ns() : w->now_ns);
+    return work + poll_fabric(w, &w->local);
+}
+
 unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
@@ -147,7 +158,7 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
         fences_run(w);
     work += channels_run(w);
     work += submit_run(w);
-    work += poll_fabric(w, &w->local);
+    work += poll_local(w);
     for (unsigned i = 0; i < w->nlinks; i++)
         work += poll_fabric(w, &w->links[i]);
     if (!list_empty(&w->notices_due))
