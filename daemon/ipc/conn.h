@@ -48,8 +48,8 @@ struct conn_events {
     void (*drained)(void *user);
 };
 
-/* Takes over fd, even if it fails. tenant: by whose socket it came (user_id.h). Returns 0
- * turn of the loop. */
+/* Takes over fd, even if it fails. tenant: by whose socket it came (user_id.h). Returns 0 or
+ * RDMAD_E_*. Nothing is called back before the next turn of the loop. */
 int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, int fd,
              uint32_t tenant, const struct conn_events *events, void *user, struct conn **out);
 /* Sets the user that the callbacks get; call it before the next turn of the loop. */

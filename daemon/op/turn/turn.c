@@ -4,7 +4,8 @@
  * then everything is published.
  *
  * The order makes a small local op whole within one turn: taken, posted, copied, answered. All that
- * a turn publishes on a ring goes out together at its end.
+ * a turn publishes on a ring goes out together at its end, but for small local ops beside long
+ * ones, which are told before those move.
  */
 #include "daemon/op/turn/turn.h"
 #include "daemon/op/channel/channel.h"
@@ -130,14 +131,22 @@ static void fire(void *user, struct deadline *due) {
     op_due(user, container_of(due, struct op, due));
 }
 
+/* What has ended was published at that time. */
+static void settle(struct worker *w, uint64_t now_ns) {
+    if (w->latency.count)
+        tally_settle(w, now_ns);
+    if (trace_is_on(w))
+        trace_settle(w, now_ns);
+}
+
 /* Small ops that are done are told before long ones move, which takes long. */
 static unsigned poll_local(struct worker *w) {
     unsigned work = poll_fabric(w, &w->local);
     if (!work || !w->local_route.out)
         return work;
     rings_flush(w);
-    if (w->latency.count)
-        tally_settle(w, w->now_ticks ? clock_now_ns() : w->now_ns);
+    if (w->latency.count || trace_is_on(w))
+        settle(w, w->now_ticks ? clock_now_ns() : w->now_ns);
     return work + poll_fabric(w, &w->local);
 }
 
@@ -145,10 +154,7 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
     w->turns++;
-    if (w->latency.count)
-        tally_settle(w, now_ns);
-    if (trace_is_on(w))
-        trace_settle(w, now_ns);
+    settle(w, now_ns);
     users_begin(w);
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);

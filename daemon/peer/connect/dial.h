@@ -8,7 +8,7 @@
 #include "daemon/peer/control/record.h"
 
 /* Finds the outgoing peer of that address. If there is none, dials it, and its place is charged to
- * uid. */
+ * the user. */
 int peer_dial(struct peers *ps, const char *host, uint16_t port, struct user_id user,
               struct peer **out, struct error *err);
 void dial_timed_out(struct peer *p);
