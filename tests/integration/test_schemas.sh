@@ -171,7 +171,9 @@ good a cluster revoke -- beta --identity "$work/a.id"
 good a cluster show -- --identity "$work/a.id"
 look b lease revoke -- 4711
 look b why -- lease 4711
-becomes b session show True
+"$rdmactl" -d "$work/b" bench serve --ttl 60s >/dev/null 2>&1 & # those of before may have ended
+pids+=($!)
+eventually becomes b session show 'd["sessions"] != []'
 session=$(value 'd["sessions"][0]["id"]')
 good b session kick -- "$session"
 looks b
