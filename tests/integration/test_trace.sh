@@ -8,7 +8,6 @@
 
 raw=$RDMAD_SOURCE/tests/integration/trace_raw.py
 chmod 755 "$work" # others look, too
-a() { "$rdmactl" -d "$work/a" "$@"; }
 b() { "$rdmactl" -d "$work/b" "$@"; }
 
 # has FILE CONDITION: of d, the document in it.
@@ -112,14 +111,6 @@ fails 'knows whether it fails' b trace --begun --failed
 fails 'say when it ends' b -j trace
 fails 'is out of range' b trace -n 0
 
-echo "* what failed, with its error"
-"$rdmactl" -d "$work/b" trace --failed -n 1 >"$work/failed" &
-tracer=$!
-pids+=("$tracer")
-first_line "$work/failed" "$tracer" >/dev/null
-a lease revoke 1 >/dev/null
-wait "$tracer" || fail "trace --failed"
-grep -qE " write +[0-9]+ [a-z-]+ +RDMAD_E_[A-Z_]+ " "$work/failed" || fail "no failure: $(tail -n +2 "$work/failed")"
 kill -KILL "$writes" # it would wait for its own lease
 
 echo "* who is interrupted, and who writes to nobody"
