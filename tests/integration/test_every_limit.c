@@ -30,14 +30,6 @@
 /* ---- what the daemon counts -------------------------------------------------------------------
  */
 
-static uint64_t used(struct tdaemon *d, const char *what) {
-    json_t *status = tdaemon_call(d, "status", NULL);
-    json_int_t n = json_integer_value(
-        json_object_get(json_object_get(json_object_get(status, "limits"), what), "used"));
-    json_decref(status);
-    return (uint64_t)n;
-}
-
 /* Of it, as it is counted in sum, when each of so many sessions asks for all. */
 static uint64_t most_of(const struct limit *l, unsigned sessions) {
     uint64_t most = sessions * l->session;
@@ -81,8 +73,8 @@ static void expect_limits(struct user *u, struct tdaemon *d, const uint64_t befo
         printf("  uid %u: %u %s, %u a session; %s\n", (unsigned)u->uid, u->got[what], l->name,
                u->most[what], u->no_user[what]);
         CHECK(u->got[what] == all, "%u %s, not %lu", u->got[what], l->name, (unsigned long)all);
-        CHECK(used(d, l->name) == before[what] + most, "%lu %s are counted",
-              (unsigned long)used(d, l->name), l->name);
+        CHECK(tdaemon_used(d, l->name) == before[what] + most, "%lu %s are counted",
+              (unsigned long)tdaemon_used(d, l->name), l->name);
         if (l->key) {
             snprintf(words, sizeof(words), "limits.%s", l->key);
             CHECK(u->most[what] == l->session && strstr(u->no_session[what], words), "%u, %s",
@@ -99,7 +91,7 @@ static void expect_limits(struct user *u, struct tdaemon *d, const uint64_t befo
 
 static void count(struct tdaemon *d, uint64_t out[WHATS]) {
     for (enum what what = 0; what < WHATS; what++)
-        out[what] = used(d, limits[what].name);
+        out[what] = tdaemon_used(d, limits[what].name);
 }
 
 static void expect_back(struct tdaemon *d, json_t *objects, unsigned fds,

@@ -130,14 +130,6 @@ static void stop_user(pid_t pid, int go[2]) {
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "the user ended with %d", status);
 }
 
-static unsigned used(struct tdaemon *d, const char *what) {
-    json_t *status = tdaemon_call(d, "status", NULL);
-    json_int_t n = json_integer_value(
-        json_object_get(json_object_get(json_object_get(status, "limits"), what), "used"));
-    json_decref(status);
-    return (unsigned)n;
-}
-
 static void one_user_never_has_the_last_part_of_a_total(void) {
     int tell[2], go[2], tell2[2], go2[2];
     if (geteuid() != 0)
@@ -155,7 +147,8 @@ static void one_user_never_has_the_last_part_of_a_total(void) {
           "%s", t.no_session);
     CHECK(strstr(t.no_bytes, "limits.pool_bytes") && strstr(t.no_bytes, "so that some are left"),
           "%s", t.no_bytes);
-    CHECK(used(d, "sessions") == t.sessions, "%u are counted", used(d, "sessions"));
+    CHECK(tdaemon_used(d, "sessions") == t.sessions, "%lu are counted",
+          (unsigned long)tdaemon_used(d, "sessions"));
     /* Another gets half of what is left, and there is some left for a third. */
     pid_t other = start_user(OTHER, tdaemon_dir(d), ASKS, tell2, go2);
     struct told u = hear(tell2[0]);

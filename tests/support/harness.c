@@ -402,6 +402,14 @@ json_t *tdaemon_status(struct tdaemon *d) {
     return tdaemon_call(d, "status", NULL);
 }
 
+uint64_t tdaemon_used(struct tdaemon *d, const char *limit) {
+    json_t *status = tdaemon_status(d);
+    json_int_t n = json_integer_value(
+        json_object_get(json_object_get(json_object_get(status, "limits"), limit), "used"));
+    json_decref(status);
+    return (uint64_t)n;
+}
+
 json_t *tdaemon_objects(struct tdaemon *d) {
     json_t *status = tdaemon_status(d);
     json_t *objects = json_incref(json_object_get(status, "objects"));

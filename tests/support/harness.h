@@ -57,6 +57,8 @@ void need_hole_guard(void);
 
 /* One JSON-RPC call over control.sock; result must be there (call) or an error code (error). */
 json_t *tdaemon_call(struct tdaemon *d, const char *method, json_t *params);
+/* How much of that limit is used, by its status: "sessions", "leases". */
+uint64_t tdaemon_used(struct tdaemon *d, const char *limit);
 json_t *tdaemon_status(struct tdaemon *d);
 /* status's "objects": how many of everything the daemon holds. */
 json_t *tdaemon_objects(struct tdaemon *d);

@@ -246,13 +246,18 @@ static void *steady_writes(void *arg) {
     return NULL;
 }
 
+/* A client that writes so often, by a thread of its own. */
+static void steady_up(struct client *c, unsigned rounds) {
+    client_up(c, SPINS, 0);
+    pthread_join(c->thread, NULL);
+    c->rounds = rounds;
+    c->finished = false;
+    CHECK(pthread_create(&c->thread, NULL, steady_writes, c) == 0);
+}
+
 static void revocations_are_no_races(unsigned rounds) {
     struct client c;
-    client_up(&c, SPINS, 0);
-    pthread_join(c.thread, NULL);
-    c.rounds = rounds;
-    c.finished = false;
-    CHECK(pthread_create(&c.thread, NULL, steady_writes, &c) == 0);
+    steady_up(&c, rounds);
     while (!__atomic_load_n(&c.finished, __ATOMIC_ACQUIRE))
         revoke_once(&c);
     pthread_join(c.thread, NULL);
@@ -417,11 +422,7 @@ static void traces_come_and_go(unsigned rounds) {
     const struct plane_trace_filter all = {.begun = true};
     unsigned read = 0;
     struct client c;
-    client_up(&c, SPINS, 0);
-    pthread_join(c.thread, NULL);
-    c.rounds = rounds;
-    c.finished = false;
-    CHECK(pthread_create(&c.thread, NULL, steady_writes, &c) == 0);
+    steady_up(&c, rounds);
     while (!__atomic_load_n(&c.finished, __ATOMIC_ACQUIRE)) {
         struct plane_trace *lazy = plane_trace_begin(plane, &all);
         struct plane_trace *t = plane_trace_begin(plane, &all);
