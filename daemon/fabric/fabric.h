@@ -160,6 +160,9 @@ struct fabric_env {
     void (*landed)(void *user, struct fabric_landing *landing, int status);
     /* Client memory behind a window or an op vanished (SIGBUS, EFAULT): its session must end. */
     void (*memory_fault)(void *user, const void *address);
+    /* Somebody waits for the poll to return: a fabric whose bytes this CPU moves moves few of them
+     * then. NULL: nobody ever does. */
+    bool (*is_hurried)(void *user);
     const struct fabric_settings *settings;
     struct fabric_host *host; /* NULL where host_open is */
 };

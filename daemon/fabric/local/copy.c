@@ -178,20 +178,32 @@ static unsigned local_run_shorts(struct local *l) {
     return count;
 }
 
+/* As much of the first one as its turn and what is left of the slice allow; afterwards it is
+ * another's turn if it has ended, or has used its own. Returns how much was allowed. */
+static uint64_t local_run_first(struct local *l, struct list *pos, uint64_t left) {
+    struct fabric_op *op = list_entry(pos, struct fabric_op, node);
+    uint64_t most = op->length - op->scratch[LOCAL_MOVED];
+    if (l->turn == 0)
+        l->turn = LOCAL_SLICE;
+    most = most < left ? most : left;
+    most = most < l->turn ? most : l->turn;
+    l->turn -= most;
+    if (local_run(l, op, most)) {
+        l->turn = 0;
+    } else if (l->turn == 0) {
+        list_remove(pos);
+        list_append(&l->longs, pos);
+    }
+    return most;
+}
+
 /* A slice in all, of the ops whose turn it is. */
 static unsigned local_run_longs(struct local *l) {
     unsigned count = 0;
-    uint64_t left = LOCAL_SLICE;
-    for (struct list *pos; left && (pos = list_first(&l->longs)); count++) {
-        struct fabric_op *op = list_entry(pos, struct fabric_op, node);
-        uint64_t rest = op->length - op->scratch[LOCAL_MOVED];
-        uint64_t most = rest < left ? rest : left;
-        left -= most;
-        if (!local_run(l, op, most)) {
-            list_remove(pos);
-            list_append(&l->longs, pos);
-        }
-    }
+    bool hurried = l->env->is_hurried && l->env->is_hurried(l->env->user);
+    uint64_t left = hurried ? LOCAL_HURRY : LOCAL_SLICE;
+    for (struct list *pos; left && (pos = list_first(&l->longs)); count++)
+        left -= local_run_first(l, pos, left);
     return count;
 }
 

@@ -6,10 +6,11 @@
  *
  * The happy path: post checks the window and queues the op; a poll copies short ops whole, in
  * order, and leaves long ones, if there are any, to the next, so that who polls can tell of the
- * short ones first; the next copies a slice of long ops in all, in turn. So nothing waits for more
- * than one slice: no short op, no other client, no end of a lease. Each slice looks its window up
- * again by the handle in the key. A CAS or FADD is a short op, and atomic with all that this
- * machine's CPUs do to the word: other workers, and the clients themselves.
+ * short ones first; the next copies a slice of long ops in all, in turn. Nothing waits for more
+ * than one slice: no short op, no other client, no end of a lease; and a slice is short if who
+ * polls says that somebody waits. Each slice looks its window up again by the handle in the key. A
+ * CAS or FADD is a short op, and atomic with all that this machine's CPUs do to the word: other
+ * workers, and the clients themselves.
  *
  * There is no SEND, because messages between two sessions of one daemon never leave op/. A SEND
  * that is posted fails as unsupported.
@@ -23,7 +24,8 @@
 #include "daemon/base/slots.h"
 #include "daemon/fabric/fabric.h"
 
-#define LOCAL_SLICE (512u * 1024u)   /* bytes of long ops copied in one poll */
+#define LOCAL_SLICE (512u * 1024u)   /* bytes of long ops copied in one poll, */
+#define LOCAL_HURRY (32u * 1024u)    /* and if somebody waits for its end */
 #define LOCAL_SHORT (16u * 1024u)    /* longer ops are sliced */
 #define LOCAL_MAX_MESSAGE UINT64_MAX /* slices make splitting needless */
 #define LOCAL_NUMBER 1u              /* of every link: they are all alike */
@@ -35,6 +37,7 @@ struct local {
     struct list connected; /* links whose link_up is not told yet */
     struct list shorts;    /* of struct fabric_op, by node */
     struct list longs;
+    uint64_t turn;     /* bytes that the first of them may still move before the next one's turn */
     bool longs_waited; /* in the last poll, for the short ones to be told */
     struct list ended; /* status and outcome are set, complete is not called yet */
     struct slots windows;

@@ -270,6 +270,21 @@ static unsigned serve_user(struct worker *w, struct op_user *u) {
     return busy;
 }
 
+bool ring_serve_early(struct worker *w, struct op_ring *r) {
+    struct op_session *s = r->session;
+    struct op_user *u = s->user;
+    if (r->parked || r->ending || s->shut || s->paused || w->spent >= TURN_BUDGET ||
+        !rings_has_work(r) || !user_has_turn(u) || user_is_aside(u))
+        return false;
+    uint64_t part = part_of_each(w, u);
+    pay(w, s, part);
+    if (s->spent >= part)
+        return false;
+    list_remove(&r->node);
+    rings_heat(r);
+    return serve_ring(w, r, part - s->spent);
+}
+
 /* The ones looked at longest ago. */
 static void peek_parked(struct worker *w) {
     for (unsigned i = 0; i < PEEKS && !list_empty(&w->parked); i++) {

@@ -196,8 +196,11 @@ static void uncount(struct worker *w, struct op *op) {
         list_remove(&op->batch_node);
     if (op->tagged)
         op_unname(r, op);
-    if (!r->inflight && r->tagged)
-        ring_forget_names(r);
+    if (!r->inflight) {
+        r->last_bytes = op->length;
+        if (r->tagged)
+            ring_forget_names(r);
+    }
     if (!op->charged)
         waits_ended(s);
     r->moving -= op->fence == OP_MOVING;

@@ -274,14 +274,20 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
     return posts;
 }
 
-/* A small op on a route on which nobody waits needs no queue: nobody is before it. False: it is not
- * such an op. */
+/* Nobody is before a small op: nobody waits on the route, or only others' ops on the local one,
+ * whose fabric does small ops first anyway. */
+static bool is_first(const struct op *op, const struct op_route *route) {
+    if (list_empty(&route->run) && route->ahead < DIRECT_AHEAD)
+        return true;
+    return route->local && share_is_idle(op->lease->share) && user_has_turn(op->session->user);
+}
+
+/* A small op that is the first needs no queue. False: it is not such an op. */
 static bool post_at_once(struct worker *w, struct op *op) {
     struct op_route *route = op->route;
     struct op_user *u = op->session->user;
-    if (op->length > DIRECT_MOST || !list_empty(&route->run) || !route->up || route->full ||
-        !op->lease->keyed || u->limited || route->ahead >= DIRECT_AHEAD ||
-        op->length > route->link->max_message)
+    if (op->length > DIRECT_MOST || !route->up || route->full || !op->lease->keyed || u->limited ||
+        op->length > route->link->max_message || !is_first(op, route))
         return false;
     int rc = post_new(w, op, 0, op->length);
     if (rc == RDMAD_E_AGAIN) {

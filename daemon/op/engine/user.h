@@ -45,6 +45,7 @@ struct op_user {
     struct list hot;            /* of struct op_session: those with hot rings */
     struct list flows;          /* of struct op_flow, one a route */
     unsigned sessions;
+    unsigned prompt;     /* of its rings; prompt.h */
     unsigned busy;       /* sessions of which something was taken in the last turn */
     unsigned polled;     /* sessions whose rings were looked at in the last turn */
     uint64_t share;      /* its weight with its priority */

@@ -69,9 +69,11 @@ struct worker {
     struct list deaf;      /* rings whose doorbell is not listened to, and */
     uint64_t deaf_look_ns; /* when they are looked at next */
     struct list dirty;     /* rings to flush at the end of the turn */
-    struct list runnable;  /* routes with parts to post */
-    struct list violated;  /* sessions to shut out at the end of the turn */
-    struct list waiting;   /* calls that wait for ops to end */
+    struct list prompt;    /* rings that are looked at between slices of long ops; prompt.h */
+    unsigned nprompt;
+    struct list runnable; /* routes with parts to post */
+    struct list violated; /* sessions to shut out at the end of the turn */
+    struct list waiting;  /* calls that wait for ops to end */
     struct deadlines deadlines;
     struct list fences;        /* rings of which something behind a fence may start */
     struct list notices_due;   /* of struct op_grant: those that may give notices */

@@ -7,6 +7,7 @@
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/names.h"
+#include "daemon/op/engine/prompt.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/untaken.h"
 #include "daemon/op/engine/watch.h"
@@ -55,6 +56,7 @@ static void free_ring(struct worker *w, struct op_ring *r) {
     list_remove(&r->fence_node);
     list_remove(&r->doorbell.node);
     list_remove(&r->dirty_node);
+    prompt_forget(r);
     list_remove(&r->node);
     free(r);
 }
@@ -75,6 +77,7 @@ static void drop_ring(struct call *c) {
         return;
     }
     r->parked = false; /* a doorbell does not make it hot again */
+    prompt_forget(r);
     list_remove(&r->node);
     ends_doom_ring(r);
     untaken_tell(s);
@@ -96,6 +99,7 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     r->handle = handle;
     list_init(&r->node);
     list_init(&r->dirty_node);
+    list_init(&r->prompt_node);
     list_init(&r->session_node);
     list_init(&r->ops);
     list_init(&r->waits);

@@ -91,6 +91,10 @@ bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns
     return true;
 }
 
+void spin_busy(struct spin *s, uint64_t now_ns) {
+    rdmad_crowd_lasts(&s->crowd, now_ns, s->cpus_wanted);
+}
+
 void spin_woke(struct spin *s, uint64_t slept_ns, uint64_t max_ns) {
     if (slept_ns < max_ns)
         spin_grow(s, max_ns);

@@ -10,6 +10,7 @@
 #include "daemon/op/channel/landing.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/message.h"
+#include "daemon/op/engine/prompt.h"
 #include "daemon/op/engine/window.h"
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/lanes.h"
@@ -93,6 +94,10 @@ static void env_memory_fault(void *user, const void *address) {
     }
 }
 
+static bool env_is_hurried(void *user) {
+    return prompt_waits(user);
+}
+
 int env_open_fabric(struct worker *w, struct op_fabric *fabric, const struct fabric_ops *ops,
                     struct fabric_host *host, struct error *err) {
     const struct fabric_env env = {
@@ -107,6 +112,7 @@ int env_open_fabric(struct worker *w, struct op_fabric *fabric, const struct fab
         .landing = env_landing,
         .landed = env_landed,
         .memory_fault = env_memory_fault,
+        .is_hurried = env_is_hurried,
         .settings = &w->settings->fabric_settings,
         .host = host,
     };

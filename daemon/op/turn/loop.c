@@ -108,6 +108,7 @@ static void loop_look(struct worker *w, uint64_t quiet_ns) {
     }
     park_quiet(w, quiet_ns);
     count_lanes(w);
+    spin_busy(&w->spin, w->now_ns);
     w->look_ns = w->now_ns + w->look_every_ns;
 }
 

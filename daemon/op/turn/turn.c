@@ -17,6 +17,7 @@
 #include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/fence.h"
 #include "daemon/op/engine/poll.h"
+#include "daemon/op/engine/prompt.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
 #include "daemon/op/engine/tally.h"
@@ -32,6 +33,8 @@
 #include <assert.h>
 #include <sys/random.h>
 
+#define LOCAL_POLLS 32u /* in a turn: slices of long ops, and small ones between them */
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 static void init_tables(struct worker *w) {
@@ -44,6 +47,7 @@ static void init_tables(struct worker *w) {
     list_init(&w->parked);
     list_init(&w->deaf);
     list_init(&w->dirty);
+    list_init(&w->prompt);
     list_init(&w->runnable);
     list_init(&w->violated);
     list_init(&w->waiting);
@@ -139,15 +143,24 @@ static void settle(struct worker *w, uint64_t now_ns) {
         trace_settle(w, now_ns);
 }
 
-/* Small ops that are done are told before long ones move, which takes long. */
-static unsigned poll_local(struct worker *w) {
-    unsigned work = poll_fabric(w, &w->local);
-    if (!work || !w->local_route.out)
-        return work;
+/* Those who wait for one answer have it, and what they ask then is taken. */
+static unsigned answer_early(struct worker *w) {
+    prompt_note(w);
     rings_flush(w);
     if (w->latency.count || trace_is_on(w))
         settle(w, w->now_ticks ? clock_now_ns() : w->now_ns);
-    return work + poll_fabric(w, &w->local);
+    return prompt_serve(w);
+}
+
+/* Long ops move slice by slice while somebody is prompt, and else as much as may be at once. */
+static unsigned poll_local(struct worker *w) {
+    unsigned work = prompt_serve(w) + poll_fabric(w, &w->local);
+    for (unsigned polls = 1; polls < LOCAL_POLLS && w->local_route.out; polls++) {
+        if (polls == 1 || prompt_waits(w))
+            work += answer_early(w);
+        work += poll_fabric(w, &w->local);
+    }
+    return work;
 }
 
 unsigned worker_turn(struct worker *w, uint64_t now_ns) {
@@ -160,6 +173,10 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
         work += mailbox_drain(&w->mailbox);
     doorbells_run(w);
     work += rings_serve(w);
+    if (prompt_waits(w) && w->local_route.out) { /* before much is queued again */
+        work += poll_fabric(w, &w->local);
+        work += answer_early(w);
+    }
     if (!list_empty(&w->fences))
         fences_run(w);
     work += channels_run(w);
