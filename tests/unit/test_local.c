@@ -257,6 +257,38 @@ Test(local, long_ops_take_turns) {
     fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
 }
 
+static bool hurried;
+
+static bool env_hurried(void *user) {
+    (void)user;
+    return hurried;
+}
+
+/* The turn of each lasts as long as it does otherwise. */
+Test(local, a_poll_is_short_while_somebody_waits_for_its_end) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_op large[2] = {op_of(RDMAD_OP_WRITE, here, LOCAL_SLICE, &key, 0),
+                                 op_of(RDMAD_OP_WRITE, here, LOCAL_SLICE, &key, 0)};
+    env.is_hurried = env_hurried;
+    fabric_local.post(link_, &large[0]);
+    fabric_local.post(link_, &large[1]);
+    hurried = true;
+    for (unsigned n = 1; n < LOCAL_SLICE / LOCAL_HURRY; n++) {
+        uint64_t before = audit.bytes_written;
+        poll_once();
+        cr_assert_eq(audit.bytes_written - before, LOCAL_HURRY);
+        cr_assert_eq(completed, 0);
+    }
+    poll_once();
+    cr_assert_eq(completed, 1);
+    cr_assert_eq(last, &large[0]);
+    hurried = false;
+    poll_once();
+    cr_assert_eq(completed, 2);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+}
+
 Test(local, not_one_byte_more_after_window_close) {
     struct fabric_blob key;
     struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);

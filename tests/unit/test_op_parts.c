@@ -285,6 +285,24 @@ Test(spin, stops_at_once_when_others_take_the_cpu_and_offers_it_no_more) {
     cr_assert_gt(yields, 0u);
 }
 
+/* Its worker always had work since, and never spun. */
+Test(spin, is_not_crowded_for_ever_because_it_once_was) {
+    struct spin s;
+    spin_init(&s, 80000);
+    s.cpus_wanted = are_wanted;
+    wanted = true;
+    spin_more(&s, 1000, 5000, 80000);
+    cr_assert_not(spin_more(&s, 3001000, 5000, 80000));
+    loads_asked = 0;
+    for (uint64_t now = 3010000; now < 103010000; now += 50000)
+        spin_busy(&s, now);
+    cr_assert(s.crowd.crowded);
+    cr_assert_leq(loads_asked, 21u, "a question takes microseconds: one each 5 ms");
+    wanted = false;
+    spin_busy(&s, 113010000);
+    cr_assert_not(s.crowd.crowded);
+}
+
 Test(spin, notices_who_took_the_cpu_though_there_is_work_by_then) {
     struct spin s;
     spin_init(&s, 80000);

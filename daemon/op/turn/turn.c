@@ -113,6 +113,7 @@ int worker_init(struct worker *w, unsigned index, const struct plane_settings *s
 
 void worker_fini(struct worker *w) {
     assert(!w->started && list_empty(&w->sessions) && list_empty(&w->waiting));
+    assert(list_empty(&w->prompt));
     watch_close(w);
     for (unsigned i = 0; i < w->nlinks; i++)
         op_fabric_close(&w->links[i]);
