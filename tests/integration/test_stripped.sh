@@ -108,6 +108,7 @@ ctl a share "$work/shared" --ttl 600s >"$work/uri" 2>/dev/null &
 pids+=($!)
 uri=$(first_line "$work/uri" $!)
 
+data_reasons=0
 # stripped_data DEED WORDS: no byte is fetched when that is done to all data connections, of which b says WORDS.
 stripped_data() {
     local proxy
@@ -122,6 +123,8 @@ stripped_data() {
     grep -q "done" "$work/data.$1" || fail "$1 was not done to a data connection"
     grep -q "does not open: data connection with .*: $2" "$work/said" || fail "through $1 b was told: $(<"$work/said"), not: $2"
     eventually grep -q "does not open: data connection with .*: $2" "$work/b.log"
+    [ "$(grep -c 'does not open: data connection' "$work/b.log")" -le $((++data_reasons * 2)) ] ||
+        fail "b tells of it at each try: $(grep 'does not open' "$work/b.log")"
     kill "$proxy"
     wait "$proxy" || true # another takes its address
 }

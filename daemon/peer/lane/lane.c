@@ -186,7 +186,6 @@ static void lane_each_user(struct lane *lane, enum lane_event event) {
 
 static void lane_begin(struct lane *lane);
 
-/* It begins again after a pause. The caller settles it. */
 /* Links have the numbers of their peers. */
 static void lane_remember(const struct lane *lane, const char *cause, const char *text) {
     const struct peer *p = lane->peer;
@@ -194,11 +193,17 @@ static void lane_remember(const struct lane *lane, const char *cause, const char
           ("the link to %s at %s: %s", p->name, p->address, text));
 }
 
+/* It is tried again and again, and one reason need not be told each time. */
+static bool lane_has_news(const struct lane *lane, const struct error *why) {
+    return lane->stage == LANE_UP || strcmp(lane->trouble.text, why->text) != 0;
+}
+
+/* It begins again after a pause. The caller settles it. */
 static void lane_down(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     uint64_t again = clock_after(state_now(st), lane->pause_ns);
 
-    if (lane->stage == LANE_UP || strcmp(lane->trouble.text, why->text) != 0)
+    if (lane_has_news(lane, why))
         lane_remember(lane, lane->stage == LANE_UP ? "broken" : "failed", why->text);
     lane_enter(lane, LANE_DOWN);
     lane->trouble = *why;
@@ -212,7 +217,8 @@ static void lane_down(struct lane *lane, const struct error *why) {
 /* A link did not come about. */
 static void lane_failed(struct lane *lane, const struct error *why) {
     bool never = why->code == RDMAD_E_VERSION || why->code == RDMAD_E_PROTOCOL;
-    LOG_LIMITED(INFO, ("%s", why->text), FIELD_U64("PEER", lane->peer->id));
+    if (lane_has_news(lane, why))
+        LOG_LIMITED(INFO, ("%s", why->text), FIELD_U64("PEER", lane->peer->id));
     lane->busy++;
     lane_down(lane, why);
     if (never)
