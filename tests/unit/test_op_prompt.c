@@ -5,12 +5,11 @@
  * turn, and what they wait for is counted in bytes, so no test depends on the speed of the machine.
  */
 #include "daemon/fabric/local/instance.h"
+#include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/prompt.h"
-#include "daemon/op/engine/user.h"
 #include "tests/unit/op_crowd.h"
 #include <criterion/criterion.h>
 
-#define TURN_OPS (USER_TURN_COST / USER_OP_COST)
 #define RINGS_OF_BOB 4u
 #define WARM_UP 200u
 
@@ -57,15 +56,6 @@ static void bob_asks_one_thing_after_the_other(void) {
     answers++;
     asked_at = alice_moved();
     ask(ring);
-}
-
-static void bob_asks_for_all_he_can(void) {
-    struct rig_client *ring = &bob.of[0].c;
-    while (ring->sq_tail != ring->cq_head && heard(ring)) {
-    }
-    if (ring->sq_tail == ring->cq_head)
-        for (unsigned n = 0; n < DEPTH; n++)
-            ask(ring);
 }
 
 static void bob_asks_on_all_rings(void) {
@@ -135,15 +125,46 @@ Test(prompt, nobody_who_is_prompt_makes_no_short_slices) {
 }
 
 Test(prompt, what_is_taken_early_is_of_the_same_part) {
-    bob_acts = bob_asks_for_all_he_can;
+    struct rig_client *ring = &bob.of[0].c;
+    struct op_session *s = &ring->session->op;
+    struct op_user *u = s->user;
+    struct op_ring *r = slots_get(&s->rings, RIG_HANDLE(0));
+    uint64_t limit = worker->limit;
+    bob_acts = bob_asks_one_thing_after_the_other;
     turns(WARM_UP);
-    for (unsigned n = 0; n < WARM_UP; n++) {
-        double before = crowd_done(&bob).ops;
-        turns(1);
-        double ops = crowd_done(&bob).ops - before;
-        cr_assert_leq(ops, TURN_OPS / 2 + DEPTH, "%.0f ops in a turn of %u for both", ops,
-                      TURN_OPS);
-    }
+    ask(ring);
+    worker->limit = u->vtime;
+    cr_assert_not(ring_serve_early(worker, r), "its user has used its part");
+    worker->limit = limit + u->vtime;
+    cr_assert_eq(u->part_turn, worker->turns);
+    s->turn = worker->turns;
+    s->spent = u->part;
+    cr_assert_not(ring_serve_early(worker, r), "its session has");
+    s->spent = 0;
+    uint32_t charged = s->charged;
+    s->charged = s->ops_may;
+    cr_assert_not(ring_serve_early(worker, r), "its session may have no more ops");
+    s->charged = charged;
+    cr_assert(ring_serve_early(worker, r));
+    cr_assert_gt(s->spent, 0);
+}
+
+/* So the worker may sleep. */
+Test(prompt, a_ring_of_which_nothing_may_be_taken_is_soon_forgotten) {
+    struct rig_client *ring = &bob.of[0].c;
+    struct op_session *s = &ring->session->op;
+    bob_acts = bob_asks_one_thing_after_the_other;
+    turns(WARM_UP);
+    bob_acts = NULL;
+    cr_assert(prompt_waits(worker));
+    uint32_t charged = s->charged;
+    s->charged = s->ops_may;
+    ask(ring);
+    for (unsigned n = 0; n < PROMPT_LOOKS; n++)
+        cr_assert_eq(prompt_serve(worker), 0);
+    cr_assert(!prompt_waits(worker));
+    s->charged = charged;
+    turns(2);
 }
 
 Test(prompt, only_some_rings_of_a_user_are) {
@@ -179,6 +200,33 @@ Test(prompt, a_session_that_is_paused_has_nothing_taken_early) {
     rings_resume(worker, s);
     turns(2);
     cr_assert_gt(answers, 0);
+}
+
+Test(prompt, nobody_with_a_rate_is) {
+    set_share(BOB, 100, 0, 0, 1000000);
+    bob_acts = bob_asks_one_thing_after_the_other;
+    turns(WARM_UP);
+    cr_assert_gt(answers, 0);
+    cr_assert(!prompt_waits(worker));
+    forget_share(BOB);
+}
+
+static void one_ring_asks_and_one_does_nothing(void) {
+    struct rig_client *ring = &bob.of[0].ring[0];
+    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+    bob_asks_one_thing_after_the_other();
+    if (ring->sq_tail == ring->cq_head || heard(ring))
+        rig_put(ring, &nop);
+}
+
+Test(prompt, nor_who_does_anything_but_read_or_write_here) {
+    struct rdmad_sqe there = {
+        .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = REMOTE, .length = 8};
+    rig_put(&bob.of[0].ring[0], &there);
+    turns(WARM_UP);
+    bob_acts = one_ring_asks_and_one_does_nothing;
+    turns(WARM_UP);
+    cr_assert_eq(worker->nprompt, 1);
 }
 
 Test(prompt, a_session_may_end_while_it_is) {

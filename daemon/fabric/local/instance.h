@@ -6,9 +6,9 @@
  *
  * The happy path: post checks the window and queues the op; a poll copies short ops whole, in
  * order, and leaves long ones, if there are any, to the next, so that who polls can tell of the
- * short ones first; the next copies a slice of long ops in all, in turn. Nothing waits for more
- * than one slice: no short op, no other client, no end of a lease; and a slice is short if who
- * polls says that somebody waits. Each slice looks its window up again by the handle in the key. A
+ * short ones first; the next copies a slice of long ops in all, in turn. No short op that was
+ * posted waits for more than one slice, and a slice is short if who polls says that somebody waits.
+ * Each slice looks its window up again by the handle in the key. A
  * CAS or FADD is a short op, and atomic with all that this machine's CPUs do to the word: other
  * workers, and the clients themselves.
  *

@@ -247,6 +247,8 @@ static unsigned serve_user(struct worker *w, struct op_user *u) {
     list_init(&served);
     list_init(&missed);
     uint64_t part = user_has_turn(u) ? part_of_each(w, u) : 0;
+    u->part = part;
+    u->part_turn = w->turns;
     w->looks = 0;
     while (!list_empty(&u->hot) && w->spent < TURN_BUDGET && !user_is_aside(u)) {
         struct list *pos = list_pop(&u->hot);
@@ -273,10 +275,11 @@ static unsigned serve_user(struct worker *w, struct op_user *u) {
 bool ring_serve_early(struct worker *w, struct op_ring *r) {
     struct op_session *s = r->session;
     struct op_user *u = s->user;
-    if (r->parked || r->ending || s->shut || s->paused || w->spent >= TURN_BUDGET ||
-        !rings_has_work(r) || !user_has_turn(u) || user_is_aside(u))
+    if (r->parked || r->ending || s->shut || s->paused || !list_empty(&s->violated_node) ||
+        s->charged >= s->ops_may || w->spent >= TURN_BUDGET || !rings_has_work(r) ||
+        !user_has_turn(u) || user_is_aside(u))
         return false;
-    uint64_t part = part_of_each(w, u);
+    uint64_t part = u->part_turn == w->turns ? u->part : part_of_each(w, u);
     pay(w, s, part);
     if (s->spent >= part)
         return false;

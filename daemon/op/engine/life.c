@@ -170,6 +170,10 @@ static void tell_apart(struct worker *w, struct op *op, const struct op_result *
     }
 }
 
+static bool is_plain_and_local(const struct op *op) {
+    return !op->kind && op->lease && op->lease->route && op->lease->route->local;
+}
+
 /* Nothing counts it any more. */
 static void uncount(struct worker *w, struct op *op) {
     struct op_session *s = op->session;
@@ -197,7 +201,7 @@ static void uncount(struct worker *w, struct op *op) {
     if (op->tagged)
         op_unname(r, op);
     if (!r->inflight) {
-        r->last_bytes = op->length;
+        r->last_bytes = is_plain_and_local(op) ? op->length : UINT64_MAX;
         if (r->tagged)
             ring_forget_names(r);
     }

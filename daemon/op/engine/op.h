@@ -163,7 +163,8 @@ struct op_ring {
     struct list dirty_node;      /* in worker->dirty: to be flushed this turn */
     struct list prompt_node;     /* in worker->prompt; prompt.h, as the next */
     uint32_t looks_in_vain;      /* in a row */
-    uint64_t last_bytes;         /* of the op that was under way last */
+    uint64_t last_bytes;         /* of the op that was the last under way; UINT64_MAX: not such
+                                    an op as makes a ring prompt */
     struct list session_node;
     struct list ops;    /* of struct op: those that end by themselves, */
     struct list waits;  /* and RECV and NOTIFIED, */
@@ -264,7 +265,7 @@ struct op {
     struct tag tag;         /* its user_data */
     struct deadline due;    /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
-    uint64_t since_ns; /* the turn in which its sqe was taken */
+    uint64_t since_ns; /* the turn, or the slice of it, in which its sqe was taken */
     struct op_session *session;
     struct op_ring *ring;
     struct op_pool *pool;         /* NULL: it touches none */

@@ -4,7 +4,6 @@
  */
 #include "daemon/op/engine/prompt.h"
 #include "daemon/op/engine/admit.h"
-#include "daemon/op/engine/user.h"
 
 void prompt_forget(struct op_ring *r) {
     if (list_empty(&r->prompt_node))
@@ -17,7 +16,8 @@ void prompt_forget(struct op_ring *r) {
 static void remember(struct worker *w, struct op_ring *r) {
     struct op_user *u = r->session->user;
     r->looks_in_vain = 0;
-    if (!list_empty(&r->prompt_node) || u->prompt >= PROMPT_OF_USER || w->nprompt >= PROMPT_MOST)
+    if (!list_empty(&r->prompt_node) || u->limited || u->prompt >= PROMPT_OF_USER ||
+        w->nprompt >= PROMPT_MOST)
         return;
     list_append(&w->prompt, &r->prompt_node);
     u->prompt++;
@@ -36,10 +36,13 @@ unsigned prompt_serve(struct worker *w) {
     unsigned found = 0;
     list_for_each_safe (pos, &w->prompt) {
         struct op_ring *r = list_entry(pos, struct op_ring, prompt_node);
-        if (ring_serve_early(w, r))
+        if (ring_serve_early(w, r)) {
+            r->looks_in_vain = 0;
             found++;
-        else if (++r->looks_in_vain >= PROMPT_LOOKS)
+        } else if (++r->looks_in_vain >= PROMPT_LOOKS) {
+            user_spend(r->session->user, PROMPT_COST);
             prompt_forget(r);
+        }
     }
     return found;
 }

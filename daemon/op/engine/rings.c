@@ -26,16 +26,26 @@ bool ring_publish(const struct op_ring *r) {
     return woken;
 }
 
-/* Afterwards dirty are those to whose clients a wakeup is owed. */
-void rings_flush(struct worker *w) {
+/* Afterwards dirty are those to whose clients a wakeup is owed. owed: it is tried again. */
+static void flush(struct worker *w, bool owed) {
     list_for_each_safe (pos, &w->dirty) {
         const struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
+        if (r->ring->wakeup_owed && !owed)
+            continue;
         ring_tell_crowded(r->ring, w->spin.crowd.crowded);
         if (ring_publish(r))
             counter_add(&w->counters.wakeups_sent, 1);
         if (!r->ring->wakeup_owed)
             list_remove(pos);
     }
+}
+
+void rings_flush(struct worker *w) {
+    flush(w, true);
+}
+
+void rings_flush_early(struct worker *w) {
+    flush(w, false);
 }
 
 uint64_t rings_next_ns(const struct worker *w) {

@@ -7,12 +7,13 @@
 
 #include "daemon/op/engine/worker.h"
 
-/* It is flushed at the end of the turn. */
+/* It is flushed at the end of the turn, or between two slices of it. */
 static inline void rings_dirty(struct worker *w, struct op_ring *r) {
     if (list_empty(&r->dirty_node))
         list_append(&w->dirty, &r->dirty_node);
 }
 void rings_flush(struct worker *w);
+void rings_flush_early(struct worker *w); /* in mid-turn: but those that owe a wakeup */
 /* One of them, now. Returns whether its client was woken. */
 bool ring_publish(const struct op_ring *r);
 /* When to flush again though nothing else happens: UINT64_MAX, or a client is still to be woken. */

@@ -274,12 +274,13 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
     return posts;
 }
 
-/* Nobody is before a small op: nobody waits on the route, or only others' ops on the local one,
- * whose fabric does small ops first anyway. */
+/* Nobody is before a small op: nobody waits on the route, or none of its session's ops on the local
+ * one, whose fabric does small ops first anyway. */
 static bool is_first(const struct op *op, const struct op_route *route) {
     if (list_empty(&route->run) && route->ahead < DIRECT_AHEAD)
         return true;
-    return route->local && share_is_idle(op->lease->share) && user_has_turn(op->session->user);
+    return route->local && route->ahead < 2 * DIRECT_AHEAD && share_is_idle(op->lease->share) &&
+           user_has_turn(op->session->user);
 }
 
 /* A small op that is the first needs no queue. False: it is not such an op. */

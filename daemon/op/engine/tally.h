@@ -3,10 +3,11 @@
  * tally.h - how long ops took, by kind and route, by session and by lane, and how they failed.
  *
  * An op's time is from the turn in which its sqe was taken to the end of the turn that published
- * its completion, or to the flush that did before long ops moved. Both moments are known anyway: a
- * turn begins with the time. So what ends in a turn is only noted, and is added up when the next
- * turn begins, or before the worker sleeps. What began together, is alike and ended together is one
- * note. Only ops that were done count here; those that were not are counted by their status.
+ * its completion; or from and to the moments between slices of long ops in which that was done
+ * (prompt.h). All are known anyway: a turn begins with the time. So what ends in a turn is only
+ * noted, and is added up when the next turn begins, or before the worker sleeps. What began
+ * together, is alike and ended together is one note. Only ops that were done count here; those that
+ * were not are counted by their status.
  */
 #ifndef RDMAD_OP_ENGINE_TALLY_H
 #define RDMAD_OP_ENGINE_TALLY_H

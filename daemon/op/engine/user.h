@@ -46,6 +46,8 @@ struct op_user {
     struct list flows;          /* of struct op_flow, one a route */
     unsigned sessions;
     unsigned prompt;     /* of its rings; prompt.h */
+    uint64_t part;       /* of each of its sessions, in sqes, */
+    uint64_t part_turn;  /* in this turn; admit.c */
     unsigned busy;       /* sessions of which something was taken in the last turn */
     unsigned polled;     /* sessions whose rings were looked at in the last turn */
     uint64_t share;      /* its weight with its priority */

@@ -68,7 +68,7 @@ struct worker {
     struct list parked;    /* rings whose client rings the doorbell */
     struct list deaf;      /* rings whose doorbell is not listened to, and */
     uint64_t deaf_look_ns; /* when they are looked at next */
-    struct list dirty;     /* rings to flush at the end of the turn */
+    struct list dirty;     /* rings to flush */
     struct list prompt;    /* rings that are looked at between slices of long ops; prompt.h */
     unsigned nprompt;
     struct list runnable; /* routes with parts to post */

@@ -97,6 +97,7 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     r->ring = ring;
     r->session_id = s->op.id;
     r->handle = handle;
+    r->last_bytes = UINT64_MAX;
     list_init(&r->node);
     list_init(&r->dirty_node);
     list_init(&r->prompt_node);

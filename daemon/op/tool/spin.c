@@ -92,6 +92,7 @@ bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns
 }
 
 void spin_busy(struct spin *s, uint64_t now_ns) {
+    s->crowd.asked = 0;
     rdmad_crowd_lasts(&s->crowd, now_ns, s->cpus_wanted);
 }
 

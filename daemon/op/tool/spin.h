@@ -37,8 +37,8 @@ void spin_init(struct spin *s, uint64_t bound_ns);
 void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns);
 /* There was none: waits an instant and returns true, or false when it is time to sleep. */
 bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns);
-/* There is always work, so nobody spins here; but clients are told whether it is crowded, and that
- * must not stay as it was when the work began. */
+/* There is always work, so nobody spins here, nor tries to; but clients are told whether it is
+ * crowded: as long as others want the CPUs, not as long as they did when the work began. */
 void spin_busy(struct spin *s, uint64_t now_ns);
 /* Came back from sleep after slept_ns. */
 void spin_woke(struct spin *s, uint64_t slept_ns, uint64_t max_ns);

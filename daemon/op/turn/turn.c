@@ -33,7 +33,8 @@
 #include <assert.h>
 #include <sys/random.h>
 
-#define LOCAL_POLLS 32u /* in a turn: slices of long ops, and small ones between them */
+/* In a turn: slices of all that is posted ahead of long ops, and small ones between them. */
+#define LOCAL_POLLS 48u
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -147,9 +148,12 @@ static void settle(struct worker *w, uint64_t now_ns) {
 /* Those who wait for one answer have it, and what they ask then is taken. */
 static unsigned answer_early(struct worker *w) {
     prompt_note(w);
-    rings_flush(w);
-    if (w->latency.count || trace_is_on(w))
-        settle(w, w->now_ticks ? clock_now_ns() : w->now_ns);
+    rings_flush_early(w);
+    if (w->now_ticks) {
+        w->now_ticks = clock_ticks();
+        w->now_ns = clock_now_ns();
+    }
+    settle(w, w->now_ns);
     return prompt_serve(w);
 }
 

@@ -65,6 +65,7 @@ struct lane {
     bool was_up;
     struct quota_charge charge; /* what it holds at a device: its maker's user's */
     struct error trouble;       /* the last */
+    bool told;                  /* of that, since it was up last */
     uint64_t trouble_ns;
 };
 
@@ -195,7 +196,7 @@ static void lane_remember(const struct lane *lane, const char *cause, const char
 
 /* It is tried again and again, and one reason need not be told each time. */
 static bool lane_has_news(const struct lane *lane, const struct error *why) {
-    return lane->stage == LANE_UP || strcmp(lane->trouble.text, why->text) != 0;
+    return !lane->told || lane->stage == LANE_UP || strcmp(lane->trouble.text, why->text) != 0;
 }
 
 /* It begins again after a pause. The caller settles it. */
@@ -207,6 +208,7 @@ static void lane_down(struct lane *lane, const struct error *why) {
         lane_remember(lane, lane->stage == LANE_UP ? "broken" : "failed", why->text);
     lane_enter(lane, LANE_DOWN);
     lane->trouble = *why;
+    lane->told = true;
     lane->trouble_ns = state_now(st);
     lane->pause_ns = lane_pause_after(lane->pause_ns);
     lane_tell_gone(lane);
@@ -259,6 +261,7 @@ static void lane_opened(void *arg, const struct error *result) {
     lane_remember(lane, lane->was_up ? "rebuilt" : "up",
                   lane->was_up ? "it was made anew, and is up again" : "it is up");
     lane->was_up = true;
+    lane->told = false;
     lane_each_user(lane, LANE_IS_UP);
     lane_settle(lane);
 }
@@ -501,6 +504,7 @@ static void lane_go_away(struct lane *lane) {
     timer_unset(&lane_state_of(lane)->timers, &lane->timer);
     lane->number = 0; /* the link is gone there, too */
     lane->still = false;
+    lane->told = false;
     lane->unlinking = true;
     plane_lane_unlink(lane->plane, lane_unlinked, lane);
 }
