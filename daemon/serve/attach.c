@@ -31,9 +31,11 @@ void attach_done(void *arg, const struct error *result) {
     struct handle *h = call->handle;
     struct error none;
     if (result && result->code) {
+        struct error why = *result;
         if (attach_waits(&call->again, result))
             return;
-        serve_fail(&call->rq, result);
+        attach_is_early(&call->again, &why);
+        serve_fail(&call->rq, &why);
     } else if (!h->rights && policy_check_attach(&s->policy, RDMAD_RIGHTS_ALL, &none)) {
         serve_fail(&call->rq, &none); /* the policy has left nothing of the lease's rights */
         handle_release(h, released_unused, NULL);
@@ -171,7 +173,8 @@ void attach_by_number(const struct request *rq, const struct rdmad_lease_attach_
     } else if (attach_parse_uri(req->uri, "lease", &uri, &err)) {
         serve_fail(rq, &err);
     } else if ((call = attach_call_make(rq, &uri, number))) {
-        call->again = (struct attach_again){.session = rq->session, .due = attach_due};
+        call->again = (struct attach_again){
+            .session = rq->session, .due = attach_due, .resumed = number != 0};
         if (!number) /* the library asks for those with a number again itself */
             call->again.until_ns = clock_after(state_now(rq->session->state),
                                                attach_timeout(rq->session->state, req->timeout_ns));

@@ -7,6 +7,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/serve/pace.h"
 #include "daemon/state/origin.h"
+#include <inttypes.h>
 
 #define AGAIN_NS (20 * NSEC_PER_MSEC)
 #define AGAIN_MOST_NS (250 * NSEC_PER_MSEC)
@@ -87,4 +88,29 @@ bool attach_waits(struct attach_again *a, const struct error *why) {
     }
     list_append(&s->calls, &a->waiting.node);
     return true;
+}
+
+/* ---- handles of an earlier life -------------------------------------------------------------- */
+
+/* The owner's daemon is not there, or its sessions are not. */
+static bool again_is_owner_away(int code) {
+    return code == RDMAD_E_NO_LEASE || code == RDMAD_E_UNREACHABLE || code == RDMAD_E_PEER_LOST ||
+           code == RDMAD_E_TIMEOUT || code == RDMAD_E_SHUTDOWN;
+}
+
+void attach_is_early(const struct attach_again *a, struct error *why) {
+    if (!a->resumed || !again_is_owner_away(why->code))
+        return;
+    const struct state *st = a->session->state;
+    uint64_t until_ns = clock_after(st->started_ns, st->config->peer_return_ms * NSEC_PER_MSEC);
+    uint64_t left_ns = clock_left(state_now(st), until_ns);
+    struct error early;
+    if (!left_ns)
+        return;
+    error_set(&early, RDMAD_E_BUSY,
+              "this rdmad was started %" PRIu64 " ms ago, and the lease's owner is waited for as "
+              "long as %" PRIu64 " ms after that (peer.return_ms); until now: %.150s",
+              clock_left(st->started_ns, state_now(st)) / NSEC_PER_MSEC, st->config->peer_return_ms,
+              why->text);
+    *why = early;
 }

@@ -7,6 +7,10 @@
  * outlives its daemon. Each time that it is asked again is a request by the user's rate. That
  * the peer leaves is known by its own word, by the loss of a connection that was up, or because
  * leases of its are away.
+ *
+ * Handles of an earlier life of this daemon (ATTACH_RESUME) are asked for again by their library.
+ * It is told for how long (attach_is_early): this life does not remember whom it has lost, so for
+ * peer.return_ms after its start any owner who is not there may be about to come back.
  */
 #ifndef RDMAD_SERVE_ATTACH_AGAIN_H
 #define RDMAD_SERVE_ATTACH_AGAIN_H
@@ -20,6 +24,7 @@ struct attach_again {
     uint64_t until_ns; /* how long the attach may take, or 0 */
     uint64_t pause_ns; /* until it is asked again, doubled each time */
     bool patient;      /* the other daemon is known to have left */
+    bool resumed;      /* the handle is one of an earlier life */
     struct timer timer;
     struct session_call waiting;
     struct quota_charge charge;
@@ -29,5 +34,10 @@ struct attach_again {
 /* The attach has failed, and its handle is gone. True: due is called when it is time to ask again
  * (why is NULL), or when the session closes. False: it is as it is. */
 bool attach_waits(struct attach_again *a, const struct error *why);
+
+/* The attach has failed and does not wait. Of a handle of an earlier life, whose lease may still
+ * come back, *why becomes RDMAD_E_BUSY, which says what is missing and for how long it is waited
+ * for; else it stays. */
+void attach_is_early(const struct attach_again *a, struct error *why);
 
 #endif

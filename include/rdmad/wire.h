@@ -420,7 +420,8 @@ struct rdmad_lease_resume_req {
     struct rdmad_lease_grant_req grant; /* as it was granted */
 };
 /* As LEASE_ATTACH, with the number that the handle had and gets. The reply is struct
- * rdmad_lease_attach_rep. */
+ * rdmad_lease_attach_rep. RDMAD_E_BUSY: the lease's owner, or its daemon, is not there, and may be
+ * about to come back; ask again. A daemon says so for peer.return_ms after its start at most. */
 struct rdmad_attach_resume_req {
     uint64_t handle;
     struct rdmad_lease_attach_req attach;

@@ -40,6 +40,7 @@ struct rdmad_lease {
     struct rdmad_event_source source;
     bool tell_ended, tell_renewed;      /* events not taken yet */
     bool away;                          /* lessee: its owner's daemon has gone, and may come back */
+    bool awaited;                       /* and its daemon says that it waits for that */
     bool kept;                          /* lessee: by rdmad_lease_keep */
     bool to_ask;                        /* of a daemon that takes the session over: not yet */
     struct rdmad_lease_grant_req grant; /* owner: on which terms, for the next daemon */
@@ -80,12 +81,19 @@ void rdmad_lease_renumber(struct rdmad_lease *lease, uint64_t id);
 /* Hands the leases that were granted to the daemon that takes the session over. What that does not
  * take ends. */
 void rdmad_grants_resume(struct rdmad_session *s);
-/* Makes the attaches again that are away, each once; how many are still. */
-unsigned rdmad_attaches_resume(struct rdmad_session *s);
+/* How far those that are away have been asked for. */
+struct rdmad_attach_round {
+    bool going;
+    unsigned bucket;
+};
 /* With the lock: all attaches are away, for the daemon that made them is gone. */
-void rdmad_attaches_leave(struct rdmad_session *s);
-/* Attaches that are away are given up. */
-void rdmad_attaches_give_up(struct rdmad_session *s);
+void rdmad_attaches_leave(struct rdmad_session *s, struct rdmad_attach_round *round);
+/* Makes the attaches again that are away, each once a round; from until_ns on the next call goes on
+ * with it. How many are still away. */
+unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
+                               uint64_t until_ns);
+/* Gives up attaches that have been away for long enough (base/rest.h); how many are still. */
+unsigned rdmad_attaches_give_up(struct rdmad_session *s, uint64_t since_ns);
 
 /* What events bring, with the lock. */
 void rdmad_lease_on_ended(struct rdmad_session *s, const void *body);

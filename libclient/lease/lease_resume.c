@@ -8,7 +8,8 @@
  * number.
  *
  * A lessee attaches by the URI again, and asks for its handle's number. The owner may be a program
- * that is not back yet, so what fails in a way that time can mend is tried again later.
+ * that is not back yet, so what fails in a way that time can mend is tried again later; for longer
+ * if the daemon says that it waits for the owner, too (BUSY).
  *
  * Programs free leases meanwhile, and grant others, so those that are to be asked for are marked
  * first, and then looked for one after the other.
@@ -16,6 +17,7 @@
 #include "common/uri.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
+#include "libclient/base/rest.h"
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include <stdio.h>
@@ -147,9 +149,11 @@ void rdmad_grants_resume(struct rdmad_session *s) {
 
 /* ---- lessees ------------------------------------------------------------------------------- */
 
-void rdmad_attaches_leave(struct rdmad_session *s) {
+void rdmad_attaches_leave(struct rdmad_session *s, struct rdmad_attach_round *round) {
+    round->going = false;
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
         for (struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
+            l->awaited = false;
             if (l->side == RDMAD_LEASE_ATTACHED && !l->ended)
                 l->away = true;
             else if (l->side == RDMAD_LEASE_REQUESTED && !l->ended)
@@ -162,7 +166,7 @@ void rdmad_attaches_leave(struct rdmad_session *s) {
 static bool attach_may_come(int rc) {
     return rc == RDMAD_E_NO_LEASE || rc == RDMAD_E_UNREACHABLE || rc == RDMAD_E_PEER_LOST ||
            rc == RDMAD_E_TIMEOUT || rc == RDMAD_E_LIMIT || rc == RDMAD_E_BUSY ||
-           rc == RDMAD_E_DAEMON_LOST;
+           rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_DAEMON_LOST;
 }
 
 /* With the lock. */
@@ -180,8 +184,12 @@ static void attach_accept(struct rdmad_session *s, const struct rdmad_call *call
         lease_stays_away(lease, RDMAD_E_LEASE_REVOKED, "it is of other terms now");
 }
 
-/* Whether it is still away. */
-static bool attach_again(struct rdmad_session *s, uint64_t handle) {
+/* It may be that of a round that began before it came back, or ended. */
+static bool attach_is_away(const struct rdmad_lease *lease) {
+    return lease && lease->away && !lease->ended;
+}
+
+static void attach_again(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_attach_resume_req request = {.handle = handle,
                                               .attach.timeout_ns = ATTACH_TRY_MS * RDMAD_NS_PER_MS};
     struct rdmad_lease_keep_req keep = {.handle = handle, .on = 1};
@@ -190,39 +198,61 @@ static bool attach_again(struct rdmad_session *s, uint64_t handle) {
                               .accept = attach_accept, .one_try = true};
     pthread_mutex_lock(&s->lock);
     struct rdmad_lease *lease = rdmad_lease_find(s, false, handle);
-    if (lease)
+    bool wanted = attach_is_away(lease);
+    if (wanted)
         memcpy(request.attach.uri, lease->uri, sizeof(request.attach.uri));
     pthread_mutex_unlock(&s->lock);
-    if (!lease)
-        return false;
+    if (!wanted)
+        return;
     int rc = rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
     lease = rdmad_lease_find(s, false, handle);
     if (lease && lease->away && !attach_may_come(rc))
         lease_stays_away(lease, rc, rdmad_error_said(s));
-    bool away = lease && lease->away;
+    if (lease && rc != RDMAD_E_DAEMON_LOST)
+        lease->awaited = rc == RDMAD_E_BUSY;
     if (lease && !rc && !lease->ended && lease->kept)
         rdmad_control_post(s, RDMAD_MSG_LEASE_KEEP, &keep, sizeof(keep));
     pthread_mutex_unlock(&s->lock);
+}
+
+/* With the lock: those that are away. */
+static unsigned attaches_away(const struct rdmad_session *s) {
+    unsigned away = 0;
+    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++)
+        for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next)
+            away += attach_is_away(l);
     return away;
 }
 
-unsigned rdmad_attaches_resume(struct rdmad_session *s) {
+unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
+                               uint64_t until_ns) {
     uint64_t number;
-    unsigned away = 0, bucket = 0;
-    mark_all(s, false);
-    while ((number = next_marked(s, false, &bucket)))
-        away += attach_again(s, number);
+    if (!round->going) {
+        mark_all(s, false);
+        *round = (struct rdmad_attach_round){.going = true};
+    }
+    while ((number = next_marked(s, false, &round->bucket))) {
+        attach_again(s, number);
+        if (rdmad_monotonic_ns() >= until_ns)
+            break;
+    }
+    round->going = number != 0;
+    pthread_mutex_lock(&s->lock);
+    unsigned away = attaches_away(s);
+    pthread_mutex_unlock(&s->lock);
     return away;
 }
 
-void rdmad_attaches_give_up(struct rdmad_session *s) {
+unsigned rdmad_attaches_give_up(struct rdmad_session *s, uint64_t since_ns) {
     pthread_mutex_lock(&s->lock);
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
         for (struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
-            if (l->away)
+            if (attach_is_away(l) && rest_is_over(since_ns, l->awaited))
                 lease_stays_away(l, RDMAD_E_NO_LEASE, "its owner has not brought it back in time");
         }
     }
+    unsigned away = attaches_away(s);
     pthread_mutex_unlock(&s->lock);
+    return away;
 }

@@ -10,8 +10,8 @@
  *
  * Leases that the session is lessee of may be of programs that are resumed later than this one, and
  * watches of daemons that are not back yet. So those are tried for a moment before the session is
- * opened, and in the background after that. While one session waits for them the thread looks after
- * the others.
+ * opened, and in the background after that, for as long as rest.h says. While one session waits for
+ * them the thread looks after the others.
  *
  * One session is worked on at a time. What it may wait for is bounded: a connect by its timeout,
  * each request by the session's patience with a daemon, and all of it by the end of that.
@@ -22,6 +22,7 @@
 #include "common/ringword.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
+#include "libclient/base/rest.h"
 #include "libclient/channel/channel.h"
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
@@ -46,9 +47,6 @@
 #define FIRST_PAUSE_NS UINT64_C(5000000)
 #define LONGEST_PAUSE_NS UINT64_C(250000000)
 #define CONNECT_TIMEOUT_S 2 /* behind a full backlog */
-#define REST_EVERY_NS UINT64_C(20000000)
-#define REST_BEFORE_NS UINT64_C(500000000)     /* until the session is opened without them */
-#define REST_PATIENCE_NS UINT64_C(10000000000) /* and given up */
 
 struct rdmad_resume {
     struct rdmad_session *session;
@@ -71,6 +69,7 @@ struct rdmad_resume {
     bool counted;   /* what notifications were lost with the daemon at which it was open last */
     bool granted;   /* since then another one has had its leases */
     bool some_away; /* attaches or watches, which are tried again */
+    struct rdmad_attach_round round;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -175,7 +174,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         __atomic_store_n(&s->state, RDMAD_SESSION_RESUMING, __ATOMIC_RELEASE);
         rdmad_channels_leave(s, r->gone_ns);
         r->gone_ns = 0;
-        rdmad_attaches_leave(s);
+        rdmad_attaches_leave(s, &r->round);
         rdmad_watches_leave(s);
     }
     pthread_mutex_unlock(&s->lock);
@@ -203,17 +202,22 @@ static void resume_open(struct rdmad_resume *r) {
 
 /* Before the session is opened, and after that for those that were not there yet. */
 static void resume_step_rest(struct rdmad_resume *r) {
-    unsigned away = rdmad_watches_resume(r->session);
-    away += rdmad_attaches_resume(r->session);
+    struct rdmad_session *s = r->session;
+    bool all = resume_state(r) != RDMAD_SESSION_OPEN; /* each once before it is opened */
+    unsigned watches = rdmad_watches_resume(s);
+    uint64_t until_ns = all ? UINT64_MAX : rdmad_monotonic_ns() + REST_ROUND_NS;
+    unsigned attaches = rdmad_attaches_resume(s, &r->round, until_ns);
     uint64_t now = rdmad_monotonic_ns(), since = now - r->handed_back_ns;
-    r->next_ns = now + REST_EVERY_NS;
-    if (away && since > REST_PATIENCE_NS) {
-        rdmad_watches_give_up(r->session);
-        rdmad_attaches_give_up(r->session);
+    r->next_ns = now + rest_pause_ns(since);
+    if (watches && rest_is_over(since, false)) {
+        rdmad_watches_give_up(s);
+        watches = 0;
     }
-    if (!away || since > REST_BEFORE_NS)
+    if (attaches)
+        attaches = rdmad_attaches_give_up(s, since);
+    r->some_away = watches || attaches;
+    if (!r->some_away || since > REST_BEFORE_NS)
         resume_open(r);
-    r->some_away = away && since <= REST_PATIENCE_NS;
 }
 
 /* The daemon does not have it. What time can mend is tried again. */

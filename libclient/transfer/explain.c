@@ -67,6 +67,7 @@ struct known {
     uint32_t rights;
     bool found;
     bool requested;                 /* of a service */
+    bool away;                      /* the lease: its rdmad was restarted, and has not got it yet */
     int left;                       /* the channel: why it has not outlived its rdmad, or 0 */
     char node[RDMAD_NAME_MAX + 1];  /* the channel's other end */
     char ended[RDMAD_TEXT_MAX + 1]; /* how the channel did, if it has */
@@ -106,6 +107,7 @@ static struct known explain_know(const struct rdmad_ring *r, const struct rdmad_
         k.id = lease->id;
         k.length = lease->length;
         k.rights = lease->rights;
+        k.away = lease->away && !lease->ended;
         k.requested = lease->side == RDMAD_LEASE_REQUESTED;
         end = cqe->status == RDMAD_E_LEASE_EXPIRED ? lease->deadline_ns : lease->ended_ns;
     }
@@ -234,6 +236,9 @@ static void explain_why(struct sentence *s, const struct rdmad_cqe *cqe,
     case RDMAD_E_NO_LEASE:
         if (!k->found)
             sentence_add(s, ": it was freed here before rdmad took the op");
+        else if (k->away)
+            sentence_add(s, ": rdmad was started again, and the lease's owner is not back yet; try "
+                            "again");
         break;
     case RDMAD_E_CANCELED:
     case RDMAD_E_CLOSED:

@@ -29,6 +29,7 @@ static uint64_t receive_all(struct program *p, rdmad_channel *c) {
         if (rc == 0) {
             uint64_t word;
             received++;
+            __atomic_store_n(&p->board->heard[p->instance], true, __ATOMIC_SEQ_CST);
             memcpy(&word, p->buffer, 8);
             r->object = channel = (uint32_t)word;
             number = pattern_read(p->buffer, m.length, channel, &whole);

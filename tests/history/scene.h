@@ -79,6 +79,7 @@ struct board {
     char uri[RDMAD_URI_MAX + 1];
     char service[2][RDMAD_URI_MAX + 1];
     bool listening[2];              /* atomic: service is there */
+    bool heard[2];                  /* atomic: a message has come to it */
     uint32_t resumed[MOST_CLIENTS]; /* atomic: how often each client's session went on, and */
     uint32_t away_ms[MOST_CLIENTS]; /* for how long it was away, the last time */
     uint32_t handles_ended;         /* atomic: of those that users wanted to use on */

@@ -32,6 +32,7 @@ static void stage_up(struct stage *s) {
     char text[RDMAD_TEXT_MAX + 1];
     s->d = tdaemon_start("127.0.0.1", NULL);
     close(raw_session(tdaemon_dir(s->d)));
+    tdaemon_expect_no_session(s->d);
     sleep_ms(100);
     s->before = tdaemon_objects(s->d);
     s->sock = raw_session(tdaemon_dir(s->d));

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -445,6 +446,14 @@ void tdaemon_expect_objects(struct tdaemon *d, json_t *before) {
         sleep_ms(5);
     }
     json_decref(before);
+}
+
+void tdaemon_expect_no_session(struct tdaemon *d) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS, sessions;
+    while ((sessions = tdaemon_used(d, "sessions"))) {
+        CHECK(now_ms() < deadline, "%" PRIu64 " sessions do not end", sessions);
+        sleep_ms(5);
+    }
 }
 
 pid_t tdaemon_porter(struct tdaemon *d) {

@@ -68,6 +68,8 @@ void tdaemon_expect_objects(struct tdaemon *d, json_t *before);
 
 pid_t tdaemon_porter(struct tdaemon *d);
 void tdaemon_kill_porter(struct tdaemon *d); /* SIGKILL; returns when there is another */
+/* Waits until it has no session any more: their clients have gone. */
+void tdaemon_expect_no_session(struct tdaemon *d);
 unsigned tdaemon_fds(const struct tdaemon *d);
 uint64_t tdaemon_rss_bytes(const struct tdaemon *d);
 uint64_t tdaemon_cpu_ticks(const struct tdaemon *d); /* utime + stime */

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SKIPPED = 77, ORPHANS_MS = 500 };
+enum { EXIT_SKIPPED = 77, ORPHANS_MS = 5000 };
 
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) {
@@ -101,8 +101,8 @@ static unsigned kill_one(void) {
     return 1;
 }
 
-/* Reaps whatever a finished case left; returns how many had to be killed. Who was killed with its
- * parent, as the porter's processes are, takes a moment to be gone. */
+/* Reaps whatever a finished case left; returns how many had to be killed. Who ends with its parent,
+ * as the porter's processes do, takes a moment to be gone: it puts down first what it was given. */
 static unsigned reap_orphans(void) {
     unsigned running = 0, patience = ORPHANS_MS * test_patience();
     for (;;) {

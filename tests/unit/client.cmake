@@ -12,6 +12,9 @@ foreach(test channel_resume recv_resume)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/away_rig.c unit/client_rig.c
     unit/fake_daemon.c LINK librdmad_static rdmad_common LABELS unit)
 endforeach()
+rdmad_test(unit_client_attach_resume unit/test_client_attach_resume.c unit/client_rig.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_rest unit/test_rest.c LINK rdmad_config rdmad_base LABELS unit)
 rdmad_test(unit_misuse unit/test_misuse.c unit/child.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_sized unit/test_sized.c unit/child.c unit/client_rig.c unit/fake_daemon.c

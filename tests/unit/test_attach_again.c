@@ -152,3 +152,39 @@ Test(attach_again, a_session_that_closes_ends_it_and_nothing_stays_charged) {
     rig_advance(RETURN_MS * MS);
     cr_expect_eq(due, 0);
 }
+
+/* ---- handles of an earlier life -------------------------------------------------------------- */
+
+/* What its library is told. */
+static int answered(bool resumed, int code, const char *words) {
+    struct attach_again a = {.session = s, .resumed = resumed};
+    struct error why = {.code = code, .text = "as the test has it"};
+    attach_is_early(&a, &why);
+    cr_expect(strstr(why.text, "as the test has it"), "%s", why.text);
+    cr_expect(!words || strstr(why.text, words), "%s", why.text);
+    return why.code;
+}
+
+Test(attach_again, a_handle_of_an_earlier_life_is_busy_while_its_owner_may_come_back) {
+    static const int away[] = {RDMAD_E_NO_LEASE, RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST,
+                               RDMAD_E_TIMEOUT, RDMAD_E_SHUTDOWN};
+    rig.st.started_ns = rig.now_ns;
+    for (unsigned i = 0; i < sizeof(away) / sizeof(*away); i++) {
+        cr_expect_eq(answered(true, away[i], "peer.return_ms"), RDMAD_E_BUSY, "%d", away[i]);
+        cr_expect_eq(answered(false, away[i], NULL), away[i], "it is none of an earlier life");
+    }
+    cr_expect_eq(answered(true, RDMAD_E_PERM, NULL), RDMAD_E_PERM, "no time mends it");
+    cr_expect_eq(answered(true, RDMAD_E_LIMIT, NULL), RDMAD_E_LIMIT);
+}
+
+Test(attach_again, it_is_busy_for_as_long_as_leases_would_wait_since_the_start) {
+    rig.st.started_ns = rig.now_ns;
+    rig_advance((RETURN_MS - 1) * MS);
+    cr_expect_eq(answered(true, RDMAD_E_UNREACHABLE, "4999 ms ago"), RDMAD_E_BUSY);
+    rig_advance(MS);
+    cr_expect_eq(answered(true, RDMAD_E_UNREACHABLE, NULL), RDMAD_E_UNREACHABLE);
+    rig.config.peer_return_ms = 2 * RETURN_MS; /* read again meanwhile */
+    cr_expect_eq(answered(true, RDMAD_E_NO_LEASE, NULL), RDMAD_E_BUSY);
+    rig.config.peer_return_ms = 0;
+    cr_expect_eq(answered(true, RDMAD_E_NO_LEASE, NULL), RDMAD_E_NO_LEASE, "nobody is waited for");
+}
