@@ -3,7 +3,7 @@
 """documented.py SOURCE RDMACTL DIRECTORY CC: what the documentation says works, as far as it can be tried.
 
 Of the README, of docs/, of the manual pages, and of the READMEs beside deploy/, bench/, contrib/ and tests/vm:
-- code in C compiles, with the names around it that its text speaks of;
+- code in C compiles, with the names around it that its text speaks of (test_documented_code runs it);
 - settings pass `rdmactl config check`;
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
@@ -14,12 +14,13 @@ rdmactl(8) has an entry for each command of `rdmactl --help`, and names each met
 its params.
 docs/TOUR.md is a transcript, which test_tour and test_packages make anew.
 """
-import glob
 import os
 import re
 import shlex
 import subprocess
 import sys
+
+from pages import blocks, is_code, pages
 
 SOURCE, RDMACTL, DIRECTORY, CC = sys.argv[1:5]
 WORK = os.path.join(DIRECTORY, "documented")
@@ -63,24 +64,6 @@ void code(int argc, char **argv, const char *uri, rdmad_session *s, rdmad_pool *
           rdmad_lease *there, rdmad_lease *granted, rdmad_channel *c, rdmad_channel *channel, rdmad_service *service,
           rdmad_ring *ring, struct rdmad_sqe *sqe, char *buf, rdmad_callback *done) { {
 """
-
-
-def blocks(path):
-    """(line, language, text) of each block of a page: fenced, or in Markdown indented by four spaces."""
-    lines, out, i = open(path, encoding="utf-8").read().split("\n"), [], 0
-    while i < len(lines):
-        start = i
-        if lines[i].startswith("```"):
-            i += 1
-            while not lines[i].startswith("```"):
-                i += 1
-            out.append((start + 1, lines[start][3:].strip(), lines[start + 1:i]))
-        elif path.endswith(".md") and lines[i].startswith("    ") and not lines[i - 1].strip():
-            while i < len(lines) and lines[i].startswith("    "):
-                i += 1
-            out.append((start + 1, "", [line[4:] for line in lines[start:i]]))
-        i += 1
-    return out
 
 
 def run(command, text=None, seconds=60):
@@ -223,7 +206,7 @@ def try_block(where, language, lines):
     whole = "\n".join(lines)
     if language not in ("", "c", "sh", "text", "yaml"):
         bad.append(f"{where}: what is a block of {language}? tests/documented.py has to know")
-    elif language == "c" or re.search(r"\brdmad_\w+\(|rdmad_session \*", whole) and ";" in whole and language != "text":
+    elif is_code(language, lines):
         try_code(where, lines)
     elif re.match(r"import \w+\n", whole):
         compile(whole, where, "exec")  # test_python_examples runs it
@@ -295,14 +278,9 @@ def main():
     for name in ("file", "tree/one", "tree/sub/two"):
         with open(os.path.join(WORK, name), "wb") as file:
             file.write(os.urandom(100000))
-    pages = [os.path.join(SOURCE, "README.md")] + \
-        [page for page in sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) if not page.endswith("TOUR.md")] + \
-        sorted(glob.glob(os.path.join(SOURCE, "docs", "man", "*.scd"))) + \
-        [os.path.join(SOURCE, name) for name in ("CONTRIBUTING.md", "bench/README.md", "deploy/README.md", "tests/vm/README.md")] + \
-        sorted(glob.glob(os.path.join(SOURCE, "contrib", "*", "README.md")))
     try:
         manual_of_rdmactl()
-        for path in pages:
+        for path in pages(SOURCE):
             page(path)
     finally:
         for process in RUNNING:
