@@ -30,7 +30,7 @@ static int nobody_is_there(struct tdaemon *d) {
     return open_at("/nonexistent");
 }
 
-static int limited(int resource, rlim_t most, struct rlimit *before) {
+static int limited(enum __rlimit_resource resource, rlim_t most, struct rlimit *before) {
     getrlimit(resource, before);
     struct rlimit now = {.rlim_cur = most, .rlim_max = before->rlim_max};
     return setrlimit(resource, &now);
