@@ -3,46 +3,61 @@
 """documented.py SOURCE RDMACTL DIRECTORY CC: what the documentation says works, as far as it can be tried.
 
 Of the README, of docs/, of the manual pages, and of the READMEs beside deploy/, bench/, contrib/ and tests/vm:
-- code in C compiles, with the names around it that its text speaks of;
+- code in C compiles, with the names around it that its text speaks of (test_documented_code runs it);
 - settings pass `rdmactl config check`;
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
-  for its placeholders; what cannot be run here is named below, with the test that does it, or why none can;
+  for its placeholders; of rdmactl's that cannot be run here, some script of a test runs each command, with each of the
+  line's options (tests/commands.py says how far that is known); others are named below, with the words that the script
+  of a test has of them, or why none can;
 - a block is code, settings, a transcript, one that is named below, or shell: no line of shell is passed over.
 
-rdmactl(8) has an entry for each command of `rdmactl --help`, and names each method of the administration socket with
+rdmactl(8) has an entry for each command of `rdmactl --help`, of which tests run each, and names each method of the administration socket with
 its params.
 docs/TOUR.md is a transcript, which test_tour and test_packages make anew.
 """
-import glob
 import os
 import re
 import shlex
 import subprocess
 import sys
 
+from commands import command_of, lines_of, run_by_tests
+from pages import blocks, is_code, pages
+
 SOURCE, RDMACTL, DIRECTORY, CC = sys.argv[1:5]
 WORK = os.path.join(DIRECTORY, "documented")
 bad = []
 
-# Command lines that another test runs: how they begin, and which.
+# Command lines that another test runs: how they begin, which, and the script of it in whose code these or other words stand.
 ELSEWHERE = {
-    "cmake --preset": "test_quickstart", "cmake --build": "test_quickstart",
-    "cmake --install": "test_systemd", "systemd-sysusers": "test_systemd",
-    "systemctl": "test_systemd", "./quickstart": "test_quickstart", "rdmad --listen": "test_two_machines",
-    "rdmad --runtime-dir": "test_rdmactl", "modprobe rdma_rxe": "suite_verbs",
-    "rdmactl cluster": "test_two_machines", "rdmactl upgrade": "test_upgrade",
-    "rdmactl session": "test_policy", "rdmactl peer add": "test_rdmactl", "rdmactl -d": "test_rdmactl",
-    "tests/vm/run": "suite_verbs", "./check": "test_check_runs", "rdma link": "suite_verbs", "ldconfig": "test_systemd",
-    "scripts/package.sh": "test_packages", "apt-get install ./build/packages": "test_packages",
-    "scripts/site.sh": "test_site", "deploy/image.sh": "test_deploy", "bench/compare": "test_bench_run",
-    "bench/plot": "unit_bench", "SOFT_ROCE_RUN=": "test_soft_roce_action",
-    "kill -STOP": "test_checkpoint", "kill -CONT": "test_checkpoint", "criu": "test_checkpoint",
+    "cmake --preset": ("test_quickstart", "scripts/build.sh"), "cmake --build": ("abi_install", "tests/abi/install.sh"),
+    "cmake --install": ("test_systemd", "tests/integration/test_systemd.sh"),
+    "systemd-sysusers": ("test_systemd", "tests/integration/test_systemd.sh"),
+    "systemctl": ("test_systemd", "tests/integration/test_systemd.sh"),
+    "ldconfig": ("test_systemd", "tests/integration/test_systemd.sh"),
+    "./quickstart": ("test_quickstart", "tests/integration/test_quickstart.sh", '"$RDMAD_SOURCE/quickstart"'),
+    "rdmad --listen": ("test_two_machines", "tests/integration/test_two_machines.sh", "take 2 rdmad"),
+    "modprobe rdma_rxe": ("suite_verbs", "tests/vm/devices.sh", "modprobe -a rdma_rxe"),
+    "rdma link": ("suite_verbs", "tests/vm/devices.sh", "rdma link add"),
+    "tests/vm/run": ("suite_verbs", "tests/vm/suite.sh"),
+    "scripts/package.sh": ("test_packages", "tests/packages/test_packages.sh"),
+    "apt-get install ./build/packages": ("test_packages", "tests/packages/test_packages.sh", "apt-get install"),
+    "scripts/site.sh": ("test_site", "tests/integration/test_site.sh"), "deploy/image.sh": ("test_deploy", "tests/deploy/test_deploy.sh"),
+    "bench/compare": ("test_bench_run", "tests/unit/test_bench_run.sh"), "bench/plot": ("test_bench_run", "tests/unit/test_bench_run.sh"),
+    "SOFT_ROCE_RUN=": ("test_soft_roce_action", "tests/vm/test_action.sh", "run.sh"),
+    "kill -STOP": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
+    "kill -CONT": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
+    "criu dump": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
+    "criu restore": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
 }
+# Commands that are not for the daemon here: a test's script has to run them (tests/commands.py).
+NOT_HERE = ("rdmactl cluster", "rdmactl upgrade", "rdmactl session", "rdmactl peer add", "rdmactl -d")
 # Those that no test runs, and why.
 NOBODY = {
     "tests/soak": "takes hours; a person starts it before a release",
-    "ctest": "it is what runs this", "RDMAD_BUILD=$PWD/build tests/run.sh": "each test of the integration suite is run so",
+    "ctest": "it is what runs this", "./check": "it is what runs this",
+    "RDMAD_BUILD=$PWD/build tests/run.sh": "each test of the integration suite is run so",
     "RDMAD_VM_KERNEL=": "loads another kernel from the network", "tests/vm/two-hosts": "takes two guests at a time",
     "podman load": "test_deploy reads the archive by itself: there is no podman",
     "kubectl": "test_deploy does in namespaces what the files say: there is no kubelet",
@@ -63,24 +78,6 @@ void code(int argc, char **argv, const char *uri, rdmad_session *s, rdmad_pool *
           rdmad_lease *there, rdmad_lease *granted, rdmad_channel *c, rdmad_channel *channel, rdmad_service *service,
           rdmad_ring *ring, struct rdmad_sqe *sqe, char *buf, rdmad_callback *done) { {
 """
-
-
-def blocks(path):
-    """(line, language, text) of each block of a page: fenced, or in Markdown indented by four spaces."""
-    lines, out, i = open(path, encoding="utf-8").read().split("\n"), [], 0
-    while i < len(lines):
-        start = i
-        if lines[i].startswith("```"):
-            i += 1
-            while not lines[i].startswith("```"):
-                i += 1
-            out.append((start + 1, lines[start][3:].strip(), lines[start + 1:i]))
-        elif path.endswith(".md") and lines[i].startswith("    ") and not lines[i - 1].strip():
-            while i < len(lines) and lines[i].startswith("    "):
-                i += 1
-            out.append((start + 1, "", [line[4:] for line in lines[start:i]]))
-        i += 1
-    return out
 
 
 def run(command, text=None, seconds=60):
@@ -164,11 +161,32 @@ def share(words):
 COUNT = [0]
 
 
+def somebody_has_run(where, line):
+    """Some script of a test runs each command of the line, with each of its options."""
+    for words in synopses(shlex.split(line.replace("[", "").replace("]", ""))[1:]):
+        name, verb, options = command_of(words) or ("", "", set())
+        for first in words[0].split("|") if "|" in words[0] else [name]:
+            verbs = [v for v in (words[1] if len(words) > 1 else "").split("|") if re.fullmatch("[a-z]+", v)] if "|" in line else []
+            for second in verbs or [verb]:
+                runs, command = RUNS.get((first, second), {}), f"{first} {second}".strip()
+                missing = sorted(options - set().union(*runs.values()) - {"-d"})
+                if not runs or missing:
+                    bad.append(f"{where}: {line}: no script of a test runs rdmactl {' '.join([command] + missing)}")
+
+
+def try_elsewhere(where, line, test, script, words):
+    """The test is there, and the words are in the code of its script."""
+    path = os.path.join(SOURCE, script)
+    if test not in TESTS:
+        bad.append(f"{where}: {line}: there is no test {test}")
+    elif not os.path.exists(path) or not any(words in text for text in lines_of(open(path, encoding="utf-8").read())):
+        bad.append(f"{where}: {line}: {script} does not run it: it has no {words}")
+
+
 def try_command(where, line):
-    for start, test in ELSEWHERE.items():
+    for start, (test, script, *words) in ELSEWHERE.items():
         if line.startswith(start):
-            if test not in TESTS:
-                bad.append(f"{where}: {line}: there is no test {test}")
+            try_elsewhere(where, line, test, script, words[0] if words else start)
             return
     if line.startswith(tuple(NOBODY)):
         return
@@ -177,8 +195,9 @@ def try_command(where, line):
         return
     words = shlex.split(line)
     words = words[1:]
-    if re.search(r"\||\.\.\.|\[", line) or re.search(r"\b(ID|NAME|TOKEN|HOST:PORT)\b", line):
-        return # what its words stand for differs: try_synopsis has looked at it
+    if re.search(r"\||\.\.\.|\[", line) or re.search(r"\b(ID|NAME|TOKEN|HOST:PORT)\b", line) or line.startswith(NOT_HERE):
+        somebody_has_run(where, line) # what its words stand for differs: try_synopsis has looked at it, too
+        return
     COUNT[0] += 1
     real = {"FILE": os.path.join(WORK, "file"), "DIR": os.path.join(WORK, "tree"), "URI": URI[0],
             "image.raw": os.path.join(WORK, "file"), "/etc/rdmad.json": os.path.join(SOURCE, "config", "rdmad.json")}
@@ -223,7 +242,7 @@ def try_block(where, language, lines):
     whole = "\n".join(lines)
     if language not in ("", "c", "sh", "text", "yaml"):
         bad.append(f"{where}: what is a block of {language}? tests/documented.py has to know")
-    elif language == "c" or re.search(r"\brdmad_\w+\(|rdmad_session \*", whole) and ";" in whole and language != "text":
+    elif is_code(language, lines):
         try_code(where, lines)
     elif re.match(r"import \w+\n", whole):
         compile(whole, where, "exec")  # test_python_examples runs it
@@ -261,6 +280,9 @@ def manual_of_rdmactl():
     commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +[A-Z]", run([RDMACTL, "--help"]).stdout, flags=re.M)
     bad.extend(f"{page_of}: no entry for the command rdmactl {name}" for name in commands if name not in entries)
 
+    bad.extend(f"no script of a test runs the command rdmactl {name}" for name in commands if not
+               any(run[:len(name.split())] == tuple(name.split()) for run in RUNS))
+
     section = re.search(r"^# THE ADMINISTRATION SOCKET\n(.*?)^# ", text, flags=re.M | re.S).group(1)
     described = re.search(r"^# DESCRIPTION\n(.*?)^# ", text, flags=re.M | re.S).group(1)
     source = open(os.path.join(SOURCE, "daemon", "ctl", "methods.c"), encoding="utf-8").read()
@@ -288,6 +310,7 @@ def tests():
 
 
 TESTS = tests()
+RUNS = run_by_tests(SOURCE)
 
 
 def main():
@@ -295,14 +318,9 @@ def main():
     for name in ("file", "tree/one", "tree/sub/two"):
         with open(os.path.join(WORK, name), "wb") as file:
             file.write(os.urandom(100000))
-    pages = [os.path.join(SOURCE, "README.md")] + \
-        [page for page in sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))) if not page.endswith("TOUR.md")] + \
-        sorted(glob.glob(os.path.join(SOURCE, "docs", "man", "*.scd"))) + \
-        [os.path.join(SOURCE, name) for name in ("CONTRIBUTING.md", "bench/README.md", "deploy/README.md", "tests/vm/README.md")] + \
-        sorted(glob.glob(os.path.join(SOURCE, "contrib", "*", "README.md")))
     try:
         manual_of_rdmactl()
-        for path in pages:
+        for path in pages(SOURCE):
             page(path)
     finally:
         for process in RUNNING:

@@ -183,6 +183,8 @@ static void each_link(void *arg, const struct link_view *v) {
         "a link of worker %u to %s at %s is %s, was made anew %" PRIu64
         " times, and serves %" PRIu64 " leases and %" PRIu64 " channels",
         v->worker, v->node, v->address, v->state, v->rebuilds, v->handles, v->channels);
+    if (!strcmp(v->state, "rebuilding"))
+        w->next = why_next_of(RDMAD_E_PEER_LOST);
     if (v->last_error[0])
         say(w, "%.0f s ago: %s", rows_seconds(clock_left(v->last_error_ns, w->now_ns)),
             v->last_error);

@@ -4,6 +4,8 @@
 # metrics_text.py FILE: FILE is OpenMetrics to the letter, and says what it promises: every family
 # has a help and a type, every label is one of those that are bounded, no name is used twice.
 # metrics_text.py FILE --names FILES...: every metric that FILES name is in FILE.
+# metrics_text.py FILE --manual PAGE: rdmad-metrics(7) names every metric of FILE, and no other, each with
+# its labels where FILE has a sample of it.
 # metrics_text.py FILE --value NAME LABEL=VALUE...: the sum of its samples, 0 if there are none.
 import re
 import sys
@@ -99,6 +101,28 @@ def samples_of(families):
     return {n + s for n, (kind, _, _) in families.items() for s in SUFFIXES[kind]}
 
 
+def manual(families, page):
+    """An entry of the page is a line that begins with *NAME*{_LABEL_, ...}, and may have several, with commas."""
+    have = {n + ("" if kind == "histogram" else SUFFIXES[kind][0]): {frozenset(labels) - {"le"} for _, labels, _ in rows}
+            for n, (kind, _, rows) in families.items()}
+    told = {}
+    for line in open(page).read().split("\n"):
+        for name, labels in re.findall(r"\*(%s)\*(?:\{([^}]*)\})?" % NAME, line) if line.startswith("*") else []:
+            if name.startswith(("rdmad_", "process_")):
+                if name in told:
+                    fail("rdmad-metrics(7) has it twice:", name)
+                told[name] = frozenset(re.findall(r"_([a-z]+)_", labels))
+    if set(have) - set(told):
+        fail("rdmad-metrics(7) does not have:", *sorted(set(have) - set(told)))
+    if set(told) - set(have):
+        fail("rdmad-metrics(7) has what is not written:", *sorted(set(told) - set(have)))
+    for name, seen in have.items():
+        for labels in seen:
+            if labels - {"tenant"} != told[name]:
+                fail(name, "has the labels", sorted(labels), "and in rdmad-metrics(7)", sorted(told[name]))
+    print(len(told), "metrics in the page,", sum(bool(v) for v in have.values()), "of them with their labels")
+
+
 def main():
     families = read(sys.argv[1])
     if len(sys.argv) < 3:
@@ -124,6 +148,8 @@ def main():
         if not named or named - have:
             fail("there is no such metric:", *sorted(named - have))
         print(len(named), "names")
+    elif sys.argv[2] == "--manual":
+        manual(families, sys.argv[3])
     elif sys.argv[2] == "--value":
         wanted = dict(a.split("=", 1) for a in sys.argv[4:])
         print("%.12g" % sum(v for _, (_, _, rows) in families.items() for s, labels, v in rows

@@ -145,8 +145,55 @@ head -n "$(wc -l <"$work/followed")" "$work/remembered" >"$work/head"
 diff "$work/head" "$work/followed" >"$work/said" ||
     fail "events -f told other than what is remembered: $(head -n 20 "$work/said")"
 
+echo "* a channel and its link, while messages go by them"
+for n in 2 3; do
+    "$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri$n" 2>/dev/null &
+    pids+=($!)
+    serve=$!
+    b bench "$([ "$n" = 2 ] && echo write || echo send)" -s 64 -D 100 -q 8 "$(first_line "$work/uri$n" "$serve")" >/dev/null 2>&1 &
+    pids+=($!)
+done
+channel() { # b's end of it
+    b -j channel show >"$work/channels"
+    python3 -c 'import json, sys
+c = json.load(open(sys.argv[1]))["channels"]
+c and c[0]["messages_sent"] and print(c[0]["id"], c[0]["session"])' "$work/channels"
+}
+flows() { [ -n "$(channel)" ]; }
+eventually flows
+read -r end session < <(channel)
+b -j why channel "$end" >"$work/channel"
+has channel 'd["object"] == "channel" and d["id"] == '"$end"' and d["events"] == [] and d["next"] is None and
+    len(d["now"]) == 1 and d["now"][0].startswith("channel '"$end of session $session"' is there; ")'
+b -j link show >"$work/links"
+link=$(python3 -c 'import json, sys
+print([l["peer"] for l in json.load(open(sys.argv[1]))["links"] if l["channels"]][0])' "$work/links")
+# stands CONDITION: what b says of that link meets it; s is what it says of it, in one text.
+stands() {
+    b -j why link "$link" >"$work/link" &&
+        python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+sys.exit(not eval("(" + sys.argv[2] + ")", {"d": d, "s": " / ".join(d["now"]), "any": any}))' "$work/link" "$1"
+}
+up="d['object'] == 'link' and d['id'] == $link and '$node at 127.0.0.1:' in s and ' is up, ' in s and
+    'and 1 channels' in s and any((e['what'], e['cause'], e['id']) == ('link', 'up', $link) for e in d['events'])"
+stands "$up and d['next'] is None" || fail "why link: $(cat "$work/link")"
+b why link "$link" >"$work/said"
+grep -q '^now  *a link of worker [0-9]* to ' "$work/said" || fail "why link: $(cat "$work/said")"
+
+kill -KILL "$serve" # the other end's program
+over() {
+    b -j why channel "$end" >"$work/channel" && grep -q '"what": *"channel"' "$work/channel"
+}
+eventually over
+has channel 'any(e["what"] == "channel" and e["cause"] == "ended" and "channel '"$end of session $session"' ended: " in e["text"]
+    for e in d["events"])'
+
 echo "* a peer that dies, and its link"
 kill -KILL "${pids[0]}"
+# Who asks by the link hears that it is broken, or being made anew, and what to do.
+eventually stands "' is up, ' not in s and 'rdmactl peer add' in (d['next'] or '') and (' is rebuilding, ' in s or
+    any((e['what'], e['cause']) == ('link', 'broken') for e in d['events']))"
 b -j peer show >"$work/peers"
 eventually tells b peer '\(lost\|unreachable\)'
 id=$(b -j events | python3 -c 'import json, sys

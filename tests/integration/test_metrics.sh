@@ -54,6 +54,16 @@ metrics b1
 [ "$(metrics b1 --value rdmad_limit_used resource=sessions)" = 0 ] || fail "sessions that have gone are in use"
 [ "$(metrics b1 --value rdmad_limit resource=sessions)" = 4096 ] || fail "the limit of sessions"
 
+echo "* the page has each of them, and no other"
+metrics b1 --manual "$RDMAD_SOURCE/docs/man/rdmad-metrics.7.scd"
+page=$work/page
+sed 's/^\*rdmad_wakeups_total\*, //' "$RDMAD_SOURCE/docs/man/rdmad-metrics.7.scd" >"$page"
+if metrics b1 --manual "$page" >/dev/null 2>&1; then fail "one is missing in the page"; fi
+sed 's/^\*rdmad_wakeups_total\*, /&*rdmad_no_such_total*, /' "$RDMAD_SOURCE/docs/man/rdmad-metrics.7.scd" >"$page"
+if metrics b1 --manual "$page" >/dev/null 2>&1; then fail "the page has one too many"; fi
+sed 's/^\*rdmad_user_sessions\*{_uid_}/*rdmad_user_sessions*{_peer_}/' "$RDMAD_SOURCE/docs/man/rdmad-metrics.7.scd" >"$page"
+if metrics b1 --manual "$page" >/dev/null 2>&1; then fail "the page has another label"; fi
+
 echo "* sums only grow, with sessions and without"
 b fetch "$uri" >"$work/out"
 b metrics >"$work/b2"
