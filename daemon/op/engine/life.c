@@ -82,6 +82,12 @@ static struct op *op_make(struct worker *w, struct op_session *s, struct op_ring
     return op;
 }
 
+/* From op_new to uncount. NULL of a lane that was dropped meanwhile: its counters are gone, too. */
+static uint64_t *lane_queue(const struct op *op) {
+    struct op_lane *lane = op_lane_of(op);
+    return lane ? &lane->stats.ops_inflight : NULL;
+}
+
 static void wait_home(struct op_ring *r, struct op *op) {
     r->session->waits++;
     list_append(&r->waits, &op->home_node);
@@ -111,6 +117,8 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
         op_name(r, op);
     counter_add(&s->stats.ops_inflight, op->charged);
     counter_add(&w->counters.ops_inflight, op->charged);
+    if (lane_queue(op))
+        counter_add(lane_queue(op), 1);
     if (trace_is_on(w))
         trace_began(w, op);
     return op;
@@ -191,6 +199,8 @@ static void uncount(struct worker *w, struct op *op) {
     struct op_ring *r = op->ring;
     if (!r)
         return;
+    if (lane_queue(op))
+        counter_sub(lane_queue(op), 1);
     r->inflight--;
     if (op->batch)
         list_remove(&op->batch_node);
