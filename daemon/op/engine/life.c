@@ -43,7 +43,7 @@ static struct op *op_make(struct worker *w, struct op_session *s, struct op_ring
     struct op *op = slab_get(&w->ops);
     op_clear(op, offsetof(struct op, first));
     op->deadline_ns = rq->deadline_ns;
-    op->since_ns = w->now_ns;
+    op->since_ns = rq->since_ns ? rq->since_ns : w->now_ns;
     op->session = s;
     op->ring = r;
     op->pool = rq->pool;
@@ -119,8 +119,8 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     counter_add(&w->counters.ops_inflight, op->charged);
     if (lane_queue(op))
         counter_add(lane_queue(op), 1);
-    if (trace_is_on(w))
-        trace_began(w, op);
+    if (trace_is_on(w) && !rq->since_ns) /* else it has begun as a note of its sqe */
+        trace_began(w, op, sqe);
     return op;
 }
 
@@ -277,7 +277,7 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     counter_add(&r->session->stats.ops, 1);
     counter_add(&w->counters.ops, 1);
     if (trace_is_on(w))
-        trace_answered(w, r->session, sqe, &result);
+        trace_answered(w, r->session, sqe, rq, &result);
     if (status)
         tally_refused(w, r->session, sqe, status, lease_id);
 }
