@@ -79,13 +79,14 @@ struct bench_side {
     uint64_t bytes, sent, completed;
     enum bench_poll poll;
     struct bench_wait wait;
+    bool (*over)(void *user); /* asked while it waits: whether that is in vain; NULL: never */
+    void *user;
     char why[RDMAD_TEXT_MAX + 1];
 };
-/* Both return 0 or RDMAD_E_* with why. */
+/* Both return 0 or RDMAD_E_* with why; RDMAD_E_CANCELED when over says so. */
 int bench_send(struct bench_side *side);
 /* Waits for the message that answers (or, at the server, precedes) number; RDMAD_E_TIMEOUT after
- * patience_ns, RDMAD_E_CANCELED when over (may be NULL) says so. */
-int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
-                 bool (*over)(void *user), void *user);
+ * patience_ns. */
+int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns);
 
 #endif

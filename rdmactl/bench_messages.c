@@ -5,14 +5,13 @@
  * of a window of sends and one of receives, each with a buffer of its own.
  */
 #include "rdmactl/bench_messages.h"
-#include "rdmactl/cli.h"
+#include "rdmactl/bench_stop.h"
 #include <stdio.h>
 #include <string.h>
 
 #define WAIT_MS 10000
 #define WARMUP UINT64_C(200)
 #define WARMUP_BYTES (UINT64_C(64) << 20)
-#define LOOK_NS UINT64_C(50000000) /* how often signals are looked after */
 
 struct messages {
     struct bench_run *run;
@@ -85,7 +84,7 @@ static int messages_round_trip(struct messages *c) {
 }
 
 static int messages_play(struct messages *c, uint64_t count, uint64_t until_ns) {
-    uint64_t then = bench_now_ns(), looked = then;
+    uint64_t then = bench_now_ns();
     for (uint64_t i = 0; !c->stop && i < count && then < until_ns; i++) {
         int rc = messages_round_trip(c);
         if (rc)
@@ -93,10 +92,7 @@ static int messages_play(struct messages *c, uint64_t count, uint64_t until_ns) 
         uint64_t now = bench_now_ns();
         hist_record(&c->run->hist, (now - then) / 2);
         then = now;
-        if (now - looked < LOOK_NS)
-            continue;
-        looked = now;
-        c->stop = signals_take(c->run->signals);
+        c->stop = bench_asked();
     }
     return 0;
 }
@@ -139,8 +135,9 @@ static int messages_stream(struct messages *c, uint64_t count, uint64_t until_ns
             uint64_t now = bench_now_ns();
             hist_record(&run->hist, now - sample_ns);
             sample = 0;
-            c->stop |= now >= until_ns || signals_take(run->signals);
+            c->stop |= now >= until_ns;
         }
+        c->stop |= bench_asked();
     }
     return rc;
 }

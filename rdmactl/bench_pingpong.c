@@ -4,7 +4,7 @@
  * as ib_write_lat and ucx_perftest count it. bench.h tells the protocol.
  */
 #include "rdmactl/bench_run.h"
-#include "rdmactl/cli.h"
+#include "rdmactl/bench_stop.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -12,6 +12,7 @@
 #define READY_NS (UINT64_C(15) * 1000000000)
 #define PATIENCE_NS (UINT64_C(10) * 1000000000)
 #define WARMUP 200u
+#define LOOK_NS UINT64_C(50000000) /* how often events are looked after */
 
 struct pingpong {
     struct bench_run *run;
@@ -19,7 +20,28 @@ struct pingpong {
     uint8_t *base; /* of the pool: head, incoming data, two buffers */
     uint64_t nonce;
     rdmad_lease *own; /* what the server writes to */
+    uint64_t looked_ns;
 };
+
+/* A signal, or the end of the lease that messages go to: the server's answer never comes then. */
+static bool pingpong_over(void *user) {
+    struct pingpong *p = user;
+    struct rdmad_event event = RDMAD_EVENT_INIT;
+    uint64_t now = bench_now_ns();
+    if (bench_asked())
+        return true;
+    if (now - p->looked_ns < LOOK_NS)
+        return false;
+    p->looked_ns = now;
+    while (!rdmad_next_event(p->run->session, 0, &event)) {
+        bool ours = event.lease == p->run->lease || event.lease == p->own;
+        if (event.type != RDMAD_EVENT_LEASE_ENDED || !ours)
+            continue;
+        bench_note(p->run, event.reason, event.text);
+        return true;
+    }
+    return false;
+}
 
 /* Places a field of the server's head. */
 static int pingpong_put(struct pingpong *p, uint64_t offset, const void *value, size_t size) {
@@ -59,7 +81,7 @@ static int pingpong_invite(struct pingpong *p) {
     bench_wait_start(&wait, POLL_ADAPTIVE);
     while (!rc && *ready != p->nonce) {
         uint64_t waited = bench_wait_turn(&wait);
-        if (waited && signals_take(p->run->signals))
+        if (waited && pingpong_over(p))
             return bench_note(p->run, RDMAD_E_CANCELED, "interrupted");
         if (waited > READY_NS)
             return bench_note(p->run, RDMAD_E_TIMEOUT,
@@ -75,13 +97,15 @@ static int pingpong_play(struct pingpong *p, uint64_t first, uint64_t count, uin
     for (uint64_t number = first; number < first + count && then < until_ns; number++) {
         int rc = bench_send(&p->side);
         if (!rc)
-            rc = bench_expect(&p->side, number, PATIENCE_NS, NULL, NULL);
+            rc = bench_expect(&p->side, number, PATIENCE_NS);
+        if (rc == RDMAD_E_CANCELED && bench_asked())
+            break;
         if (rc)
             return bench_note(p->run, rc, p->side.why);
         uint64_t now = bench_now_ns();
         hist_record(hist, (now - then) / 2);
         then = now;
-        if (number % 1024 == 0 && signals_take(p->run->signals))
+        if (bench_asked())
             break;
     }
     return 0;
@@ -119,13 +143,17 @@ int bench_pingpong(struct bench_run *run) {
         .last = p.base + BENCH_HEAD_BYTES + run->bytes - 1,
         .out = {p.base + BENCH_HEAD_BYTES + room, p.base + BENCH_HEAD_BYTES + 2 * room},
         .bytes = run->bytes,
-        .poll = run->poll};
+        .poll = run->poll,
+        .over = pingpong_over,
+        .user = &p};
     while (!p.nonce)
         if (getrandom(&p.nonce, sizeof(p.nonce), 0) != (ssize_t)sizeof(p.nonce))
             p.nonce = bench_now_ns();
     int rc = pingpong_invite(&p);
     if (!rc)
         rc = pingpong_measure(&p);
+    if (bench_asked()) /* the end of the session tells the server, and waits for nobody */
+        return rc;
     if (!rc)
         rc = pingpong_put(&p, offsetof(struct bench_head, stop), &p.nonce, sizeof(p.nonce));
     rdmad_lease_free(p.own);

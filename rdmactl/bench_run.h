@@ -32,7 +32,6 @@ struct bench_run {
     uint64_t max_message;
     char service[RDMAD_URI_MAX + 1]; /* of bench send */
     char atomics[RDMAD_URI_MAX + 1]; /* the lease for cas and fadd */
-    int signals;
 
     /* came out */
     uint64_t done, errors, elapsed_ns;

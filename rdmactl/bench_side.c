@@ -15,6 +15,7 @@
 #define NAP_MAX_NS UINT64_C(100000000)
 #define NAP_SHARE 16 /* then sleep a share of what was waited: late by that share at most */
 #define COMPLETION_MS 10000
+#define LOOK_MS 100 /* how often over is asked meanwhile */
 
 uint64_t bench_now_ns(void) {
     struct timespec ts;
@@ -73,6 +74,21 @@ static int side_failed(struct bench_side *side, int rc) {
     return rc;
 }
 
+static bool side_is_over(const struct bench_side *side) {
+    return side->over && side->over(side->user);
+}
+
+/* The next completion. */
+static int side_wait(const struct bench_side *side, const struct rdmad_cqe **cqe) {
+    int rc = RDMAD_E_TIMEOUT;
+    for (int ms = 0; rc == RDMAD_E_TIMEOUT && ms < COMPLETION_MS; ms += LOOK_MS) {
+        rc = rdmad_ring_wait(side->ring, LOOK_MS, cqe);
+        if (rc == RDMAD_E_TIMEOUT && side_is_over(side))
+            rc = RDMAD_E_CANCELED;
+    }
+    return rc;
+}
+
 int bench_send(struct bench_side *side) {
     const struct rdmad_cqe *cqe;
     int rc;
@@ -81,7 +97,7 @@ int bench_send(struct bench_side *side) {
             return rc;
     /* The message before the last went out of the same buffer. */
     while (side->completed + 1 < side->sent) {
-        rc = rdmad_ring_wait(side->ring, COMPLETION_MS, &cqe);
+        rc = side_wait(side, &cqe);
         if (rc)
             return side_failed(side, rc);
         if ((rc = side_reap(side, cqe)))
@@ -101,8 +117,7 @@ int bench_send(struct bench_side *side) {
     return rc < 0 ? side_failed(side, rc) : 0;
 }
 
-int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
-                 bool (*over)(void *user), void *user) {
+int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns) {
     bench_wait_start(&side->wait, side->poll);
     /* The daemon writes the last byte last; acquire keeps what we read next behind it. */
     while (__atomic_load_n(side->last, __ATOMIC_ACQUIRE) != (uint8_t)number) {
@@ -112,7 +127,7 @@ int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
                      (double)patience_ns / 1e9);
             return RDMAD_E_TIMEOUT;
         }
-        if (waited && over && over(user))
+        if (waited && side_is_over(side))
             return RDMAD_E_CANCELED;
     }
     if (side->wait.since_ns && !side->wait.napped)

@@ -7,12 +7,11 @@
  * larger depths only for one op in flight at a time, the sample, and every so often for the end.
  */
 #include "rdmactl/bench_run.h"
-#include "rdmactl/cli.h"
+#include "rdmactl/bench_stop.h"
 #include <stdio.h>
 
 #define WAIT_MS 200
-#define MAX_ERRORS 16u             /* then the rest would fail, too */
-#define LOOK_NS UINT64_C(50000000) /* how often signals are looked after */
+#define MAX_ERRORS 16u /* then the rest would fail, too */
 #define WARMUP_OPS UINT64_C(1000)
 #define WARMUP_BYTES (UINT64_C(64) << 20)
 
@@ -22,7 +21,7 @@ struct stream {
     uint64_t issued, inflight;
     uint64_t offset, local;     /* of the next op's memory there and here, after the heads */
     uint64_t sample, sample_ns; /* the op whose latency is taken, 0: none, op numbers start at 1 */
-    uint64_t now_ns, looked_ns;
+    uint64_t now_ns;
     bool stop;
 };
 
@@ -104,16 +103,11 @@ static void stream_account(struct stream *s, const struct rdmad_cqe *cqe) {
         s->stop = true;
 }
 
-/* Whether it is time to look up from the ring: the end of the time, a signal. */
+/* Whether its time is over. */
 static void stream_look_around(struct stream *s) {
     if (s->run->depth > 1)
         s->now_ns = bench_now_ns();
     if (s->now_ns >= s->until_ns)
-        s->stop = true;
-    if (s->now_ns - s->looked_ns < LOOK_NS)
-        return;
-    s->looked_ns = s->now_ns;
-    if (signals_take(s->run->signals))
         s->stop = true;
 }
 
@@ -139,8 +133,7 @@ static int stream_run(struct bench_run *run, uint64_t count, uint64_t span_ns) {
     struct stream s = {.run = run,
                        .count = count,
                        .until_ns = span_ns ? start + span_ns : UINT64_MAX,
-                       .now_ns = start,
-                       .looked_ns = start};
+                       .now_ns = start};
     int rc = 0;
     for (unsigned round = 0; !rc; round++) {
         rc = stream_fill(&s);
@@ -149,6 +142,7 @@ static int stream_run(struct bench_run *run, uint64_t count, uint64_t span_ns) {
         rc = stream_round_trip(&s);
         if (run->depth == 1 || round % 16 == 0)
             stream_look_around(&s);
+        s.stop |= bench_asked();
     }
     run->elapsed_ns = bench_now_ns() - start;
     return rc;

@@ -4,6 +4,7 @@
  * what came out, always with the fabric and the route that were used.
  */
 #include "rdmactl/bench_messages.h"
+#include "rdmactl/bench_stop.h"
 #include "rdmactl/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -129,8 +130,10 @@ static int bench_measure(struct bench_run *run, const char *op) {
     int rc = run->op == BENCH_SEND ? bench_messages(run, run->service)
              : pingpong            ? bench_pingpong(run)
                                    : bench_stream(run);
-    if (rc)
+    if (rc) {
+        bench_stop_said(EXIT_FAILED);
         return cli_fail(run->why_code, "%s", run->why);
+    }
     char fabric[16] = "local"; /* a nop goes no further than the own daemon */
     if (run->op != BENCH_NOP) {
         struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
@@ -138,6 +141,7 @@ static int bench_measure(struct bench_run *run, const char *op) {
         snprintf(fabric, sizeof(fabric), "%s", info.fabric);
     }
     json_t *r = bench_result(run, op, fabric);
+    bench_stop_said(run->errors ? EXIT_FAILED : EXIT_GOOD);
     if (run->errors)
         json_object_set_new(r, "error",
                             json_pack("{s:s, s:s}", "code", run->why_code, "text", run->why));
@@ -199,15 +203,17 @@ int cmd_bench(const struct command *self, int argc, char **argv) {
         code = complete(&run, self->verb);
     if (code != ARGS_RUN)
         return code;
-    run.signals = signals_catch();
+    int signals = signals_catch();
+    bench_stop_watch(signals, "interrupted, and what was under way did not end; the end of the "
+                              "session ends it");
     code = bench_measure(&run, self->verb);
-    if (!code) { /* else the session's end gives them back, without an answer to wait for */
+    if (!code && !bench_asked()) { /* else the session's end gives them back, without an answer to
+                                      wait for */
         patience_begin("take ring and lease back", PATIENCE_LOOK_MS);
         rdmad_ring_destroy(run.ring);
         rdmad_lease_free(run.lease);
         patience_end();
     }
     rdmad_close(run.session);
-    close(run.signals);
     return code;
 }

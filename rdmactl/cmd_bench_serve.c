@@ -5,6 +5,7 @@
  * stops or makes no sense is left and the next one served. Idle, it looks up ten times a second.
  */
 #include "rdmactl/bench_messages.h"
+#include "rdmactl/bench_stop.h"
 #include "rdmactl/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,7 @@ struct server {
     rdmad_service *service;           /* of bench send */
     volatile struct bench_head *head; /* clients write it */
     uint64_t data_bytes, max_message;
-    uint64_t served; /* the nonce answered last */
-    int signals;
+    uint64_t served;           /* the nonce answered last */
     const rdmad_lease *client; /* the memory of the one that is served */
     bool client_gone;
     int exit_code; /* ARGS_RUN: go on */
@@ -30,7 +30,7 @@ struct server {
 /* Looks after everything but the memory: signals and events. True when it is time to end. */
 static bool server_ended(struct server *v) {
     struct rdmad_event event = RDMAD_EVENT_INIT;
-    if (signals_take(v->signals))
+    if (bench_asked())
         v->exit_code = EXIT_GOOD;
     while (v->exit_code == ARGS_RUN && !rdmad_next_event(v->session, 0, &event)) {
         bool ours = event.lease == v->lease;
@@ -73,7 +73,7 @@ static int answer_all(struct client *c, struct bench_side *side, uint8_t *ready)
     memcpy(ready, &c->request.nonce, sizeof(c->request.nonce));
     int rc = rdmad_write(side->to, 0, ready, sizeof(c->request.nonce));
     for (uint64_t number = 1; !rc; number++) {
-        rc = bench_expect(side, number, CLIENT_PATIENCE_NS, client_over, c);
+        rc = bench_expect(side, number, CLIENT_PATIENCE_NS);
         /* A fast client never lets us wait, which is when else we look around. */
         if (!rc && number % 4096 == 0 && client_over(c))
             rc = RDMAD_E_CANCELED;
@@ -85,8 +85,11 @@ static int answer_all(struct client *c, struct bench_side *side, uint8_t *ready)
 
 static void serve_client(struct client *c) {
     struct server *v = c->server;
-    struct bench_side side = {
-        .session = v->session, .bytes = c->request.bytes, .poll = (enum bench_poll)c->request.poll};
+    struct bench_side side = {.session = v->session,
+                              .bytes = c->request.bytes,
+                              .poll = (enum bench_poll)c->request.poll,
+                              .over = client_over,
+                              .user = c};
     uint8_t *data = (uint8_t *)rdmad_pool_base(v->pool) + BENCH_HEAD_BYTES;
     uint8_t *own = data + v->data_bytes;
     side.last = data + side.bytes - 1;
@@ -204,11 +207,10 @@ int cmd_bench_serve(const struct command *self, int argc, char **argv) {
         return code;
     v.max_message = (v.max_message + 63) & ~UINT64_C(63);
     v.data_bytes = span > v.max_message ? span : v.max_message;
-    v.signals = signals_catch();
+    bench_stop_watch(signals_catch(), NULL);
     code = server_set_up(&v, ttl_ms);
     if (!code)
         code = server_run(&v);
     rdmad_close(v.session);
-    close(v.signals);
     return code;
 }

@@ -52,6 +52,9 @@ static void print_head(const json_t *s) {
            cli_human_bytes(rss, cli_number(json_object_get(s, "process"), "rss_bytes")));
     printf("fabric     %s (%s): %s\n", status_words(fabric, "name"), status_words(fabric, "text"),
            status_words(fabric, "why"));
+    if (json_is_string(json_object_get(fabric, "trouble")))
+        printf("           WARNING: nothing goes over it now: %s\n",
+               status_words(fabric, "trouble"));
     print_fallback(fabric);
     printf(strchr(host, ':') ? "listens on [%s]:%.0f%s\n" : "listens on %s:%.0f%s\n", host,
            cli_number(listen, "port"),

@@ -34,8 +34,11 @@ static const json_t *row_of(const json_t *list, json_int_t id) {
     return NULL;
 }
 
-static const char *const key_names[] = {
-    [SORT_BYTES] = "bytes", [SORT_OPS] = "ops", [SORT_P99] = "p99", [SORT_MEMORY] = "memory"};
+static const char *const key_names[] = {[SORT_BYTES] = "bytes",
+                                        [SORT_OPS] = "ops",
+                                        [SORT_P99] = "p99",
+                                        [SORT_MEMORY] = "memory",
+                                        [SORT_QUEUE] = "queue"};
 static enum sort_key sort_key;
 
 static int busiest_first(const void *a, const void *b) {
@@ -45,6 +48,8 @@ static int busiest_first(const void *a, const void *b) {
         kx = top_latency(x->row, "p99"), ky = top_latency(y->row, "p99");
     if (sort_key == SORT_MEMORY)
         kx = cli_number(x->row, "bytes"), ky = cli_number(y->row, "bytes");
+    if (sort_key == SORT_QUEUE)
+        kx = top_queue(x->row), ky = top_queue(y->row);
     if (sort_key != SORT_BYTES && kx != ky)
         return kx < ky ? 1 : -1;
     double bx = x->bytes_read + x->bytes_written, by = y->bytes_read + y->bytes_written;
@@ -100,13 +105,33 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
     return out;
 }
 
-#define COLUMNS 14
+#define COLUMNS 15
+#define USER_COLUMNS 10
 
 /* A user's sessions together. */
 struct user_sum {
     const json_t *row; /* of one of them */
-    double sessions, memory, ops, bytes_read, bytes_written, share, throttled;
+    double sessions, memory, ops, bytes_read, bytes_written, queue, share, throttled;
+    double p99; /* the longest of theirs */
+    size_t at;  /* as its first session came */
 };
+
+static double user_key(const struct user_sum *u) {
+    const double by[] = {[SORT_BYTES] = u->bytes_read + u->bytes_written,
+                         [SORT_OPS] = u->ops,
+                         [SORT_P99] = u->p99,
+                         [SORT_MEMORY] = u->memory,
+                         [SORT_QUEUE] = u->queue};
+    return by[sort_key];
+}
+
+static int busiest_user_first(const void *a, const void *b) {
+    const struct user_sum *x = a, *y = b;
+    double kx = user_key(x), ky = user_key(y);
+    if (kx != ky)
+        return kx < ky ? 1 : -1;
+    return x->at > y->at ? 1 : -1;
+}
 
 /* The caller's to free. */
 static struct user_sum *sum_users(const struct rate *rate, size_t count, size_t *users) {
@@ -117,14 +142,21 @@ static struct user_sum *sum_users(const struct rate *rate, size_t count, size_t 
         while (u < *users && !same_user(sum[u].row, rate[i].row))
             u++;
         if (u == *users)
-            sum[(*users)++] = (struct user_sum){
-                .row = rate[i].row, .share = rate[i].share, .throttled = rate[i].throttled};
+            sum[(*users)++] = (struct user_sum){.row = rate[i].row,
+                                                .share = rate[i].share,
+                                                .throttled = rate[i].throttled,
+                                                .at = i};
         sum[u].sessions++;
         sum[u].memory += cli_number(rate[i].row, "bytes");
         sum[u].ops += rate[i].ops;
         sum[u].bytes_read += rate[i].bytes_read;
         sum[u].bytes_written += rate[i].bytes_written;
+        sum[u].queue += top_queue(rate[i].row);
+        if (top_latency(rate[i].row, "p99") > sum[u].p99)
+            sum[u].p99 = top_latency(rate[i].row, "p99");
     }
+    if (sum)
+        qsort(sum, *users, sizeof(*sum), busiest_user_first);
     return sum;
 }
 
@@ -150,13 +182,13 @@ static void print_share(struct table *t, double share) {
 }
 
 static struct table *users_table(const struct rate *rate, size_t count) {
-    static const char *const head[] = {"UID",    "SESSIONS",  "MEMORY", "OPS/S",
-                                       "READ/S", "WRITTEN/S", "SHARE",  "THROTTLED"};
+    static const char *const head[] = {"UID",       "SESSIONS", "MEMORY", "OPS/S",  "READ/S",
+                                       "WRITTEN/S", "QUEUE",    "SHARE",  "WEIGHT", "THROTTLED"};
     size_t users;
     struct user_sum *sum = sum_users(rate, count, &users);
-    struct table *t = table_new(8);
+    struct table *t = table_new(USER_COLUMNS);
     char buf[CELL_MAX];
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < USER_COLUMNS; i++)
         table_cell(t, true, head[i]);
     for (size_t i = 0; i < users; i++) {
         print_user(t, sum[i].row);
@@ -165,7 +197,9 @@ static struct table *users_table(const struct rate *rate, size_t count) {
         print_count(t, sum[i].ops);
         table_cell(t, true, cli_human_bytes(buf, sum[i].bytes_read));
         table_cell(t, true, cli_human_bytes(buf, sum[i].bytes_written));
+        print_count(t, sum[i].queue);
         print_share(t, sum[i].share);
+        print_count(t, cli_number(sum[i].row, "weight"));
         print_share(t, sum[i].throttled);
     }
     free(sum);
@@ -173,9 +207,9 @@ static struct table *users_table(const struct rate *rate, size_t count) {
 }
 
 static struct table *sessions_table(const struct rate *rate, size_t count) {
-    static const char *const head[] = {"ID",    "NAME",   "UID",       "PID",  "MEMORY",
-                                       "OPS/S", "READ/S", "WRITTEN/S", "P50",  "P99",
-                                       "SHARE", "WEIGHT", "THROTTLED", "STATE"};
+    static const char *const head[] = {"ID",    "NAME",   "UID",       "PID",       "MEMORY",
+                                       "OPS/S", "READ/S", "WRITTEN/S", "P50",       "P99",
+                                       "QUEUE", "SHARE",  "WEIGHT",    "THROTTLED", "STATE"};
     struct table *t = table_new(COLUMNS);
     char buf[CELL_MAX];
     for (int i = 0; i < COLUMNS; i++)
@@ -194,12 +228,10 @@ static struct table *sessions_table(const struct rate *rate, size_t count) {
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_read));
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_written));
         top_latency_cells(t, row);
-        snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].share);
-        table_cell(t, true, buf);
-        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "weight"));
-        table_cell(t, true, buf);
-        snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].throttled);
-        table_cell(t, true, buf);
+        print_count(t, top_queue(row));
+        print_share(t, rate[i].share);
+        print_count(t, cli_number(row, "weight"));
+        print_share(t, rate[i].throttled);
         table_cell(t, false, cli_text(row, "state"));
     }
     return t;
@@ -270,7 +302,8 @@ static void draw(const struct top *top, struct table *t) {
         screen_size(&rows, &columns);
         snprintf(
             line, sizeof(line),
-            "%s by %s   s sessions  u users  l links   b bytes  o ops  p p99  m memory   q quit",
+            "%s by %s   s sessions  u users  l links   b bytes  o ops  p p99  m memory  w queue   "
+            "q quit",
             views[top->view], key_names[sort_key]);
         printf("%.*s\n", (int)columns, line);
         rows -= 2; /* that row, and the one in which the cursor ends */
@@ -318,9 +351,9 @@ static enum next set_key(const struct top *top, enum sort_key key) {
     return NEXT_WAIT;
 }
 
-/* Views and sort keys by their first letters. */
+/* Views and sort keys by their first letters, but for the queue: q quits. */
 static enum next key_pressed(struct top *top, int key) {
-    static const char views[] = "sul", keys[] = "bopm";
+    static const char views[] = "sul", keys[] = "bopmw";
     const char *at;
     if (key == 'q' || key < 0)
         return NEXT_END;
@@ -391,7 +424,8 @@ int cmd_top(const struct command *self, int argc, char **argv) {
         {"batch", 'b', OPT_FLAG, &batch, 0, 0, NULL, "plain text, for a pipe or a file"},
         {"count", 'n', OPT_COUNT, &count, 1, 1000000, "COUNT", "end after so many looks"},
         {"interval", 'i', OPT_TIME, &interval_ms, 100, 3600000, "TIME", "between looks (1s)"},
-        {"sort", 's', OPT_TEXT, &sort, 0, 0, "KEY", "bytes, ops, p99 or memory: the most first"},
+        {"sort", 's', OPT_TEXT, &sort, 0, 0, "KEY",
+         "bytes, ops, p99, memory or queue: the most first"},
         {"users", 'u', OPT_FLAG, &by_user, 0, 0, NULL, "users, with all their sessions"},
         {"links", 'l', OPT_FLAG, &by_links, 0, 0, NULL, "links to peers"},
         {0},
@@ -400,7 +434,8 @@ int cmd_top(const struct command *self, int argc, char **argv) {
     if (rc != ARGS_RUN)
         return rc;
     if (!take_sort_key(sort))
-        return cli_usage_error("top sorts by bytes, ops, p99 or memory, not by \"%s\"", sort);
+        return cli_usage_error("top sorts by bytes, ops, p99, memory or queue, not by \"%s\"",
+                               sort);
     if (by_links && (by_user || cli.json))
         return cli_usage_error("top -l shows links alone, and has no -j: rdmactl -j link show has "
                                "what it counts");

@@ -8,6 +8,7 @@
 #include "rdmactl/cli.h"
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,11 +28,11 @@ struct trace {
 };
 
 struct trace_filter {
-    uint64_t session, uid, slower_us;
+    uint64_t session, slower_us;
+    const char *user; /* "1000", "1000@blue" */
     const char *peer, *ops;
     bool failed, begun;
 };
-#define NO_UID UINT64_MAX
 
 static const char *text_of(const json_t *row, const char *key) {
     const char *text = json_string_value(json_object_get(row, key));
@@ -124,12 +125,24 @@ static bool trace_watch(struct trace *t) {
     return true;
 }
 
+/* False: it names nobody. */
+static bool add_user(json_t *params, const char *user) {
+    char *end = NULL;
+    unsigned long uid = user[0] >= '0' && user[0] <= '9' ? strtoul(user, &end, 10) : 0;
+    if (!end || uid >= UINT32_MAX || (*end && (*end != '@' || !end[1])))
+        return false;
+    json_object_set_new(params, "uid", json_integer((json_int_t)uid));
+    if (*end)
+        json_object_set_new(params, "tenant", json_string(end + 1));
+    return true;
+}
+
 static json_t *filter_json(const struct trace_filter *f) {
     json_t *params = json_object();
     if (f->session)
         json_object_set_new(params, "session", json_integer((json_int_t)f->session));
-    if (f->uid != NO_UID)
-        json_object_set_new(params, "uid", json_integer((json_int_t)f->uid));
+    if (f->user)
+        add_user(params, f->user);
     if (f->peer)
         json_object_set_new(params, "peer", json_string(f->peer));
     if (f->ops)
@@ -157,13 +170,13 @@ static bool trace_run(struct trace *t, const struct trace_filter *f) {
 }
 
 int cmd_trace(const struct command *self, int argc, char **argv) {
-    struct trace_filter f = {.uid = NO_UID};
+    struct trace_filter f = {0};
     uint64_t count = 0, for_ms = 0;
     const struct opt opts[] = {
         {"count", 'n', OPT_COUNT, &count, 1, 1000000000, "COUNT", "end after so many ops"},
         {"for", 0, OPT_TIME, &for_ms, 1, 86400000, "TIME", "end after so long, as 10s"},
         {"session", 's', OPT_COUNT, &f.session, 1, INT64_MAX, "ID", "only that session's"},
-        {"uid", 'u', OPT_COUNT, &f.uid, 0, UINT32_MAX - 1, "UID", "only that user's"},
+        {"uid", 'u', OPT_TEXT, &f.user, 0, 0, "UID[@TENANT]", "only that user's"},
         {"peer", 'p', OPT_TEXT, &f.peer, 0, 0, "NAME|ID", "only what goes to that peer"},
         {"op", 'o', OPT_TEXT, &f.ops, 0, 0, "KINDS", "only those, as read,write"},
         {"failed", 'f', OPT_FLAG, &f.failed, 0, 0, NULL, "only what was not done"},
@@ -175,6 +188,11 @@ int cmd_trace(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
+    json_t *nothing = json_object();
+    bool named = !f.user || add_user(nothing, f.user);
+    json_decref(nothing);
+    if (!named)
+        return cli_usage_error("--uid: \"%s\" names nobody: write UID, or UID@TENANT", f.user);
     if (cli.json && !count && !for_ms)
         return cli_usage_error("-j is one JSON document, so say when it ends: -n COUNT or --for "
                                "TIME");

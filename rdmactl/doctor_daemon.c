@@ -140,7 +140,14 @@ static void doctor_check_device_in_use(struct exam *e) {
     const char *name = json_string_value(json_object_get(device, "name"));
     const char *how = json_string_value(json_object_get(device, "protection"));
     const char *why = json_string_value(json_object_get(e->devices, "why"));
-    if (device) {
+    const char *trouble = exam_fact_text(e, "fabric", "trouble");
+    if (device && *trouble) {
+        exam_say(e, BAD,
+                 "verbs, on %s, over which nothing goes now: %s; transfers wait, and end by their "
+                 "deadline",
+                 name, trouble);
+        exam_next(e, "see the checks of ports and GIDs below, and rdmactl events --kind device");
+    } else if (device) {
         exam_say(e, GOOD, "verbs, on %s; leases hold by %s", name, how && *how ? how : "(unknown)");
     } else if (!e->devices) {
         exam_say(e, WARNING, "verbs, but its devices cannot be looked at: %s", e->no_device.text);

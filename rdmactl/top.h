@@ -8,7 +8,7 @@
 #include "rdmactl/cli.h"
 
 /* What is first: the most of it. */
-enum sort_key { SORT_BYTES, SORT_OPS, SORT_P99, SORT_MEMORY };
+enum sort_key { SORT_BYTES, SORT_OPS, SORT_P99, SORT_MEMORY, SORT_QUEUE };
 
 static inline double top_latency(const json_t *row, const char *share) {
     return cli_number(json_object_get(row, "lat_us"), share);
@@ -20,6 +20,11 @@ static inline void top_latency_cells(struct table *t, const json_t *row) {
     bool some = top_latency(row, "count") > 0;
     table_cell(t, true, some ? cli_human_us(buf, top_latency(row, "p50")) : "-");
     table_cell(t, true, some ? cli_human_us(buf, top_latency(row, "p99")) : "-");
+}
+
+/* Ops that were taken and have not ended, when it was looked. */
+static inline double top_queue(const json_t *row) {
+    return cli_number(row, "ops_inflight");
 }
 
 /* Links, of two answers to link.show span_s apart. Memory is none of theirs: then by bytes. */

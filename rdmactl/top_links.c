@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COLUMNS 11
+
 struct link_rate {
     const json_t *row; /* borrowed from the newer look */
     double ops, bytes_read, bytes_written, retransmits, p99, first;
@@ -50,7 +52,10 @@ static struct link_rate rate_link(const json_t *old, const json_t *row, double s
                           .bytes_written = rate_of(old, row, "bytes_written", span_s),
                           .retransmits = rate_of(old, row, "retransmits", 1),
                           .p99 = top_latency(row, "p99")};
-    r.first = key == SORT_OPS ? r.ops : key == SORT_P99 ? r.p99 : r.bytes_read + r.bytes_written;
+    r.first = key == SORT_OPS     ? r.ops
+              : key == SORT_P99   ? r.p99
+              : key == SORT_QUEUE ? top_queue(row)
+                                  : r.bytes_read + r.bytes_written;
     return r;
 }
 
@@ -66,19 +71,22 @@ static void link_cells(struct table *t, const struct link_rate *r) {
     table_cell(t, true, cli_human_bytes(buf, r->bytes_read));
     table_cell(t, true, cli_human_bytes(buf, r->bytes_written));
     top_latency_cells(t, r->row);
+    snprintf(buf, sizeof(buf), "%.0f", top_queue(r->row));
+    table_cell(t, true, buf);
     snprintf(buf, sizeof(buf), "%.0f", r->retransmits);
     table_cell(t, true, buf);
 }
 
 struct table *top_links(const json_t *before, const json_t *after, double span_s,
                         enum sort_key key) {
-    static const char *const head[] = {"PEER",   "NODE",      "FABRIC", "STATE", "OPS/S",
-                                       "READ/S", "WRITTEN/S", "P50",    "P99",   "RETRANSMITS"};
-    struct table *t = table_new(10);
+    static const char *const head[COLUMNS] = {"PEER",  "NODE",   "FABRIC",     "STATE",
+                                              "OPS/S", "READ/S", "WRITTEN/S",  "P50",
+                                              "P99",   "QUEUE",  "RETRANSMITS"};
+    struct table *t = table_new(COLUMNS);
     size_t count = json_array_size(after), i;
     struct link_rate *rate = calloc(count + 1, sizeof(*rate));
     json_t *row;
-    for (unsigned k = 0; k < 10; k++)
+    for (unsigned k = 0; k < COLUMNS; k++)
         table_cell(t, k == 0 || k > 3, head[k]);
     json_array_foreach(after, i, row) {
         if (rate)

@@ -277,7 +277,7 @@ until_says rdmad: 'cat uri'
 beside 'rdmactl bench read -s 64k -q 8 -D 100 "$(cat uri)"' ''
 reader=$last_beside
 until_says 'rdmactl-bench.* [0-9.]* [GM]iB ' 'rdmactl top -b -n 1'
-table 'PID OPS/S READ/S WRITTEN/S P50 P99 SHARE THROTTLED' 'rdmactl top -b -n 1'
+table 'PID OPS/S READ/S WRITTEN/S P50 P99 QUEUE SHARE THROTTLED' 'rdmactl top -b -n 1'
 say 'The same and more for Prometheus; `deploy/` has alerts and a dashboard:'
 run 'rdmactl metrics | grep -E "^rdmad_(info|sessions|leases|links)"'
 end_beside "$reader"

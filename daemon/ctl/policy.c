@@ -203,14 +203,6 @@ static json_t *limit_row(const char *who, enum rule_key key, uint64_t value, uin
                      from);
 }
 
-/* 0: there is none of that name. */
-static uint32_t tenant_number(const struct state *st, const char *name) {
-    for (uint32_t i = 0; st->tenants && st->tenants[i]; i++)
-        if (!strcmp(st->tenants[i], name))
-            return i + 1;
-    return 0;
-}
-
 /* groups: of a session of the user, if there is one. */
 static void limits_of_user(const struct state *st, struct user_id user, json_t *rows) {
     const char *tenant = state_tenant(st, user.tenant);
@@ -284,13 +276,8 @@ struct target {
 
 static int parse_tenant(const struct state *st, const char *name, struct target *out,
                         struct error *err) {
-    out->user.tenant = tenant_number(st, name);
     snprintf(out->name, sizeof(out->name), "%s", name);
-    return out->user.tenant ? 0
-                            : error_set(err, RDMAD_E_INVAL,
-                                        "no tenant \"%.80s\" has a socket here; \"sockets\" of the "
-                                        "configuration as it was at the start lists them",
-                                        name);
+    return rows_find_tenant(st, name, &out->user.tenant, err);
 }
 
 /* "uid:1000", "uid:1000@TENANT" or "peer:NAME" */
@@ -343,7 +330,7 @@ static void limits_of_all(const struct ctl_call *call, json_t *rows) {
     }
     for (unsigned i = 0; i < live->nusers && json_array_size(rows) < CTL_MAX_ROWS; i++) {
         const struct rule *r = live->users[i];
-        const struct user_id user = {.uid = r->uid, .tenant = tenant_number(st, r->socket)};
+        const struct user_id user = {.uid = r->uid, .tenant = rows_tenant_number(st, r->socket)};
         const struct quota_account *a = quota_find(&st->quota, user.uid, user.tenant);
         if (!a || !has_something(a))
             limits_of_user(st, user, rows);

@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/ctl/call.h"
 #include "daemon/state/state.h"
+#include <string.h>
 
 /* A list is cut at this many rows; the answer then has "truncated": true. */
 #define CTL_MAX_ROWS 16384u
@@ -51,6 +52,26 @@ static inline json_t *rows_text(const char *s) {
 /* By the tenant's number. */
 static inline json_t *rows_tenant(const struct state *st, uint32_t number) {
     return number ? json_string(state_tenant(st, number)) : json_null();
+}
+
+/* 0: there is none of that name. */
+static inline uint32_t rows_tenant_number(const struct state *st, const char *name) {
+    for (uint32_t i = 0; st->tenants && st->tenants[i]; i++)
+        if (!strcmp(st->tenants[i], name))
+            return i + 1;
+    return 0;
+}
+
+static inline int rows_find_tenant(const struct state *st, const char *name, uint32_t *number,
+                                   struct error *err) {
+    *number = rows_tenant_number(st, name);
+    if (*number)
+        return 0;
+    return error_set(
+        err, RDMAD_E_INVAL,
+        "no tenant \"%.80s\" has a socket here; \"sockets\" of the configuration as it "
+        "was at the start lists them",
+        name);
 }
 
 /* Of "rwad" (read, write, atomic, delegate) those that are among the rights, or none. */

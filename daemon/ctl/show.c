@@ -247,6 +247,7 @@ static void add_lane(const struct link_view *v, json_t *row, uint64_t now_ns) {
     if (v->lane)
         plane_lane_stats(v->lane, &stats);
     json_object_set_new(row, "ops", json_integer((json_int_t)stats.ops));
+    json_object_set_new(row, "ops_inflight", json_integer((json_int_t)stats.ops_inflight));
     json_object_set_new(row, "ops_failed", json_integer((json_int_t)stats.ops_failed));
     json_object_set_new(row, "bytes_read", json_integer((json_int_t)stats.bytes_read));
     json_object_set_new(row, "bytes_written", json_integer((json_int_t)stats.bytes_written));

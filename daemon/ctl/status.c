@@ -20,17 +20,27 @@ static json_t *status_number(uint64_t n) {
     return n == UINT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
+/* Why nothing goes over the best fabric now; null: it does. */
+static json_t *status_trouble(const struct state *st) {
+    const struct fabric_ops *fabric = plane_fabric(st->plane, 0);
+    struct error why;
+    if (!fabric->trouble || !fabric->trouble(plane_fabric_host(st->plane, 0), &why))
+        return json_null();
+    json_t *text = json_string(why.text);
+    return text ? text : json_string("?");
+}
+
 /* fallback: what peers without the first are offered, and how many of them there are. */
 static json_t *status_fabric(const struct state *st) {
     const char *name = plane_fabric(st->plane, 0)->name;
     const struct fabric_ops *other = plane_fabric(st->plane, 1);
     bool rdma = !strcmp(name, "verbs");
     json_t *why = json_string(st->fabric_why);
-    return json_pack("{s:s, s:b, s:s, s:o, s:o, s:i}", "name", name, "rdma", rdma, "text",
-                     rdma ? "RDMA verbs" : "RDMA over TCP, no RDMA hardware used", "why",
-                     why ? why : json_string("?"), "fallback",
-                     other ? json_string(other->name) : json_null(), "peers_fallen_back",
-                     (int)peers_fallen_back(st->peers));
+    return json_pack(
+        "{s:s, s:o, s:b, s:s, s:o, s:o, s:i}", "name", name, "trouble", status_trouble(st), "rdma",
+        rdma, "text", rdma ? "RDMA verbs" : "RDMA over TCP, no RDMA hardware used", "why",
+        why ? why : json_string("?"), "fallback", other ? json_string(other->name) : json_null(),
+        "peers_fallen_back", (int)peers_fallen_back(st->peers));
 }
 
 static json_t *status_objects(const struct ctl_totals *t) {

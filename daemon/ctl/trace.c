@@ -119,15 +119,25 @@ static int read_filter(const struct ctl_call *call, const json_t *params,
                                      .begun = rpc_bool(params, "begun"),
                                      .of_uid = json_object_get(params, "uid") != NULL,
                                      .user.uid = (uid_t)rpc_uint(params, "uid")};
+    const char *tenant = rpc_text(params, "tenant");
     read_peer(rpc_text(params, "peer"), f);
     if (!ctl_sees_all(call)) {
-        if (f->of_uid && f->user.uid != own)
+        if (tenant || (f->of_uid && f->user.uid != own))
             return error_set(err, RDMAD_E_PERM,
-                             "the ops of uid %u are shown to who has admin \"all\" of the policy; "
-                             "you are uid %u, and see your own",
-                             (unsigned)f->user.uid, (unsigned)own);
+                             "the ops of uid %u%s%.64s are shown to who has admin \"all\" of the "
+                             "policy; you are uid %u, and see your own",
+                             (unsigned)f->user.uid, tenant ? "@" : "", tenant ? tenant : "",
+                             (unsigned)own);
         f->of_user = true;
         f->user = (struct user_id){.uid = own};
+    }
+    if (tenant) {
+        if (!f->of_uid)
+            return error_set(err, RDMAD_E_INVAL, "\"tenant\" goes with \"uid\": its user");
+        if (rows_find_tenant(ctl_state(call), tenant, &f->user.tenant, err))
+            return err->code;
+        f->of_uid = false;
+        f->of_user = true;
     }
     if (f->begun && (f->failed || f->slower_ns))
         return error_set(err, RDMAD_E_INVAL,

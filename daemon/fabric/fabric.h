@@ -273,6 +273,10 @@ struct fabric_ops {
      * "" while there is no device. Any thread. NULL: by software, always. */
     const char *(*protection)(struct fabric_host *host);
 
+    /* Whether nothing can go over the fabric now, and why: there is no device, or its port is down.
+     * Any thread. NULL: never. */
+    bool (*trouble)(struct fabric_host *host, struct error *why);
+
     /* Whether CAS and FADD through the fabric are atomic with those of this machine's CPU. Any
      * thread. NULL: they are (software does them). */
     bool (*atomics_are_cpus)(struct fabric_host *host);

@@ -408,7 +408,7 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane);
 enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane);
 /* What sessions did by the lane's links, but for messages; from any thread. */
 struct plane_lane_stats { /* written by the worker, relaxed */
-    uint64_t ops, bytes_read, bytes_written, ops_failed;
+    uint64_t ops, bytes_read, bytes_written, ops_failed, ops_inflight;
     /* As of the last plane_lane_look: */
     uint64_t looked_ns; /* when that was; 0: never, or the fabric does not know */
     uint64_t rtt_ns, bytes_per_second;

@@ -55,6 +55,22 @@ sees 1 attached peer peer=
 sees 1 admitted peer object=peer
 eventually grep -q 'audit=granted cause=lease .*object=lease' "$work/a.log"
 
+echo "* a stranger that goes away is called one, whether it closes or resets"
+python3 - "$(a -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["listen"]["port"])')" <<'PYTHON'
+import socket, struct, sys, time
+for reset in False, True:
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    time.sleep(0.1)  # so that it is accepted; what is reset before that nobody sees
+    if reset:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+PYTHON
+sees 2 refused peer object=peer
+for how in 'was closed' 'broke: Connection reset by peer'; do
+    eventually grep -qE "a connection from 127.0.0.1:[0-9]+ that never said who it is $how" "$file"
+done
+! grep -q 'no peer at .*the daemon at 127' "$work/a.log" || fail "a stranger is called a daemon: $(<"$work/a.log")"
+
 echo "* a wrong secret is refused, from here and from there"
 wrong=${uri%%key=*}key=00112233445566778899aabbccddeeff
 ! a fetch "$wrong" -o "$work/out" >"$work/said" 2>&1 || fail "a wrong secret is let in"

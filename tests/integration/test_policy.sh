@@ -341,7 +341,7 @@ done
 user 65532 trace --for 3s >"$work/traced" 2>"$work/traced.log" &
 tracer=$!
 first_line "$work/traced" "$tracer" >/dev/null
-root trace -n 5 --uid 65532 >"$work/traced.all" 2>>"$work/traced.log" &
+root trace -n 5 --uid 65532@blue >"$work/traced.all" 2>>"$work/traced.log" &
 others=$!
 while kill -0 "$others" 2>/dev/null; do # until the tenant's ops are seen by who sees all
     contained blue "$ctl" fetch rdmad:///large -o "$work/data/fetched" >/dev/null || fail "the tenant cannot fetch"
@@ -371,6 +371,7 @@ grep -q '(uid 65532@blue)' "$work/said" || fail "events: $(<"$work/said")"
 root why session "$session" >"$work/said"
 grep -q 'uid 65532 of tenant' "$work/said" || fail "why: $(<"$work/said")"
 refused 'no tenant "green" has a socket here' root limit set uid:65532@green weight=1
+refused 'no tenant "green" has a socket here' root trace --uid 65532@green
 refused "your own limits only" user 65532 limit show uid:65532@blue
 echo "$size bytes moved by a tenant's socket alone"
 

@@ -115,10 +115,11 @@ has "len(d['sessions']) == 1" "$(a -j session show --where uid="$(id -u)")"
 has "d['sessions'] == []" "$(a -j session show --where uid=4711)"
 has "len(d['leases']) == 2" "$(a -j lease show --where state=live)"
 has "d['leases'] == []" "$(a -j lease show --where name=none)"
-for key in bytes ops p99 memory; do code 0 a top -b -n 1 -i 100ms -s "$key"; done
-grep -qE '^ *ID .* P50 +P99 +SHARE' "$work/said" || fail "top: $(cat "$work/said")"
+for key in bytes ops p99 memory queue; do code 0 a top -b -n 1 -i 100ms -s "$key"; done
+grep -qE '^ *ID .* P50 +P99 +QUEUE +SHARE' "$work/said" || fail "top: $(cat "$work/said")"
 code 2 a top -s cow
 code 0 a top -b -n 1 -i 100ms --users
+grep -qE '^ *UID .* QUEUE +SHARE +WEIGHT ' "$work/said" || fail "top of users: $(cat "$work/said")"
 grep -qE "^ *$(id -u) +1 " "$work/said" || fail "top of users: $(cat "$work/said")"
 code 2 a session show --where uid
 code 2 a -j session show --watch 1s

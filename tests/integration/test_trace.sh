@@ -110,6 +110,13 @@ fails 'there is no op "writ"' b trace --op read,writ
 fails 'knows whether it fails' b trace --begun --failed
 fails 'say when it ends' b -j trace
 fails 'is out of range' b trace -n 0
+for nobody in 1000x x @blue 1000@ -1 4294967295; do fails 'names nobody' b trace "--uid=$nobody"; done
+fails 'no tenant "blue" has a socket here' b trace --uid 1000@blue
+fails '"tenant" goes with "uid"' python3 -c 'import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"trace\", \"params\": {\"tenant\": \"blue\"}}\n")
+sys.exit(json.loads(s.makefile().readline())["error"]["data"]["text"])' "$work/b/control.sock"
 
 kill -KILL "$writes" # it would wait for its own lease
 
@@ -203,6 +210,7 @@ has traced 'd["ops"] == [] and d["dropped"] == 0'
 other -j trace --for 500ms --session 1 >"$work/traced"
 has traced 'd["ops"] == [] and d["dropped"] == 0'
 fails 'you are uid 12345, and see your own' other trace --uid 0
+fails 'the ops of uid 12345@blue are shown' other trace --uid 12345@blue
 rm -f "$work/lines" # first_line would read what one before has said
 setpriv --reuid 12345 --regid 12345 --clear-groups "$rdmactl" -d "$work/d" trace >"$work/lines" 2>/dev/null &
 pids+=($!)

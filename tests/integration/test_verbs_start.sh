@@ -103,6 +103,27 @@ doctor good 0 rxe1
 "$rdmactl" -d "$work/good" -j device show -v >"$work/said" || fail "device show"
 "$RDMAD_SOURCE/tests/integration/schemas.py" "$RDMAD_SOURCE/rdmactl/schema" device-show <"$work/said" ||
     fail "device show is not what its schema says: $(<"$work/said")"
+
+echo "* its port goes down under the daemon, and comes back"
+trouble_is() { # EXPRESSION of t: what status has
+    "$rdmactl" -d "$work/good" -j status >"$work/status"
+    python3 -c 'import json, sys
+t = json.load(open(sys.argv[1]))["fabric"]["trouble"]
+sys.exit(not eval(sys.argv[2]))' "$work/status" "$1"
+}
+event_of() { "$rdmactl" -d "$work/good" events --kind device >"$work/said" && grep -q "$1" "$work/said"; }
+trouble_is 't is None' || fail "trouble with a port that is up: $(<"$work/status")"
+ip link set vb down
+eventually trouble_is 't and "port 1 is DOWN" in t and "ip link set vb up" in t'
+"$rdmactl" -d "$work/good" status >"$work/said" || fail "status"
+says "$work/said" 'WARNING: nothing goes over it now' 'port 1 is DOWN'
+event_of 'port down.*rxe1 cannot be used now: .*port 1 is DOWN' || fail "no event: $(<"$work/said")"
+doctor good 1 'rxe1, over which nothing goes now' 'ip link set vb up'
+ip link set vb up
+await_ports
+eventually trouble_is 't is None'
+event_of 'port up.*rxe1 port 1 can be used again' || fail "no event: $(<"$work/said")"
+doctor good 0 rxe1
 stop "$last"
 
 echo "* a device, port or GID that is not there"

@@ -68,7 +68,7 @@ def main():
     top.key("s", r"^sessions by bytes ", r"^ *ID  NAME ", rf"^ *\d+ .* {os.getuid()} ")
     top.key("u", r"^users by bytes ", r"^ *UID  SESSIONS", rf"^ *{os.getuid()} +\d+ ")
     top.key("l", r"^links by bytes ", r"^ *PEER  NODE ", rf"^ *\d+ .* {FABRIC} +up +[1-9]\d* ")
-    for key, name in (("o", "ops"), ("p", "p99"), ("m", "memory"), ("b", "bytes")):
+    for key, name in (("o", "ops"), ("p", "p99"), ("m", "memory"), ("w", "queue"), ("b", "bytes")):
         top.key(key, f"^links by {name} ")
     top.key("\x1b[A", "^links by bytes ")  # an arrow is no key of these
     top.key("s", r"^sessions by bytes ", r"^ *ID  NAME ")

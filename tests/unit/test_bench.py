@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import types
@@ -221,6 +222,20 @@ def promised(scenario):
     return names
 
 
+class Large(unittest.TestCase):
+    def test_a_copy_that_is_not_whole_is_no_number(self):
+        with tempfile.TemporaryDirectory() as work:
+            files = compare.large.Files(types.SimpleNamespace(work=work))
+            with self.assertRaisesRegex(rdmad.Failure, "sh made a file of 3 bytes"):
+                files.timed(["sh", "-c", f"printf abc >{files.copy}"])
+            self.assertEqual(os.listdir(work), [])
+
+    def test_a_reader_that_ends_is_said(self):
+        with peers.started(["true"], stdout=subprocess.PIPE, text=True) as program:
+            with self.assertRaisesRegex(rdmad.Failure, "the reader in C printed nothing and ended"):
+                compare.large.first_line(program, "the reader in C")
+
+
 class Names(unittest.TestCase):
     def test_are_those_of_the_readme(self):
         fake = types.SimpleNamespace(Daemons=lambda *args: types.SimpleNamespace(build="", configs=[{}]),
@@ -236,6 +251,7 @@ class Names(unittest.TestCase):
             replace(compare, "rdmad", fake)
             replace(rdmad.Ours, "serve", lambda self, span: "rdmad://x")
             replace(peers.FabricPair, "__init__", lambda self, build: setattr(self, "program", "/"))
+            replace(compare.large, "has_python", lambda build: True)
             for (scenario, plan), run.loaded in itertools.product(compare.PLANS.items(),
                                                                   (False, True)):
                 rows = plan(run).rows

@@ -270,6 +270,14 @@ Test(doctor, verbs_without_a_device_in_use_is_bad) {
     expect(doctor_check_fabric, "good", "verbs, on rxe0; leases hold by registrations");
 }
 
+Test(doctor, a_port_that_went_down_under_the_daemon_is_bad) {
+    daemon_says("{\"fabric\":{\"name\":\"verbs\",\"rdma\":true,\"why\":\"w\","
+                "\"trouble\":\"port 1 is DOWN\"}}");
+    set(&e.devices, "{\"devices\":[{\"name\":\"rxe0\",\"in_use\":true,"
+                    "\"protection\":\"registrations\"}]}");
+    expect(doctor_check_fabric, "bad", "on rxe0, over which nothing goes now: port 1 is DOWN;");
+}
+
 Test(doctor, peers_over_less_than_the_daemon_has_are_warned_of) {
     static const char fabric[] = "{\"fabric\":{\"name\":\"verbs\",\"rdma\":true,\"fallback\":%s,"
                                  "\"peers_fallen_back\":%d}}";

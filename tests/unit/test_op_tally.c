@@ -106,6 +106,32 @@ Test(tally, a_failure_counts_by_its_status_and_not_as_time) {
     routes_down();
 }
 
+static uint64_t lane_queue(void) {
+    struct plane_lane_stats stats;
+    plane_lane_stats(remote.lane, &stats);
+    return stats.ops_inflight;
+}
+
+/* Under way, behind a fence, with or without a part posted: until its completion. */
+Test(tally, a_links_queue_is_what_was_taken_and_has_not_ended) {
+    routes_up(NULL, 1, CLOCK_NEVER);
+    sim_script()->delay_min_ns = sim_script()->delay_max_ns = 70000;
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64),
+                     local = sqe_of(RDMAD_OP_READ, LOCAL, 64);
+    rig_put(&c, &sqe);
+    sqe.flags = RDMAD_SQE_FENCE;
+    rig_put(&c, &sqe);
+    sqe.timeout_ns = 1000; /* it ends behind the fence */
+    rig_put(&c, &sqe);
+    rig_put(&c, &local);
+    rig_settle(&rig);
+    cr_expect_eq(lane_queue(), 3, "%lu", lane_queue());
+    for (unsigned i = 0; i < 4; i++)
+        rig_wait(&c);
+    cr_expect_eq(lane_queue(), 0, "%lu", lane_queue());
+    routes_down();
+}
+
 /* The notes of a session that ends in the turn of its last op point to it, who is freed when that
  * is answered. */
 static unsigned answered, noted;

@@ -184,6 +184,77 @@ Test(trace, an_op_is_seen_as_it_begins_if_that_is_asked_for) {
     routes_down();
 }
 
+static unsigned count_begun(unsigned count, uint64_t user_data) {
+    unsigned begun = 0;
+    for (unsigned i = 0; i < count; i++)
+        begun += seen[i].begun && seen[i].user_data == user_data;
+    return begun;
+}
+
+/* It is made anew when it starts, and is the same op to who looks. */
+Test(trace, a_send_behind_a_fence_begins_once_and_took_as_long_as_it_waited) {
+    struct plane_settings settings;
+    struct chan chan;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 1);
+    chan_remote_up(&rig, &chan, 4096);
+    struct plane_trace *t = begin((struct plane_trace_filter){.begun = true});
+    chan_put(&chan, A, RDMAD_OP_SEND, 0, 300, 1); /* which nobody receives yet */
+    struct rdmad_sqe fenced = chan_sqe(RDMAD_OP_SEND, 0, 300, 2);
+    fenced.flags = RDMAD_SQE_FENCE;
+    rig_put(&chan.end[A].client, &fenced);
+    rig_settle(&rig);
+    rig_run_until(&rig, sim_now() + 50000);
+    unsigned count = read_all(t);
+    cr_assert(count == 2 && count_begun(count, 1) == 1 && count_begun(count, 2) == 1);
+    cr_expect(seen[1].peer == RIG_OWNER && !strcmp(seen[1].node, "there"), "its channel says it");
+    cr_expect_eq(seen[1].route, PLANE_LINK);
+    for (uint64_t i = 0; i < 2; i++)
+        chan_put(&chan, B, RDMAD_OP_RECV, 1000, 500, 7);
+    cr_assert_eq(chan_wait(&chan, A).status, 0);
+    cr_assert_eq(chan_wait(&chan, A).status, 0);
+    count = read_all(t);
+    cr_expect_eq(count_begun(count, 2), 0, "it began again");
+    cr_assert_eq(count, 2);
+    cr_expect(!seen[1].begun && seen[1].user_data == 2 && seen[1].span_ns >= 50000);
+    plane_trace_end(t);
+    chan_down(&chan);
+    rig_down(&rig);
+}
+
+Test(trace, what_is_refused_has_the_peer_that_it_was_for) {
+    struct plane_settings settings;
+    struct chan chan;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 1);
+    chan_remote_up(&rig, &chan, 4096);
+    struct plane_trace *t = begin((struct plane_trace_filter){.peer = RIG_OWNER});
+    struct rdmad_sqe bad = chan_sqe(RDMAD_OP_SEND, 0, 8192, 1); /* more than the pool has */
+    cr_assert_eq(rig_do(&chan.end[A].client, &bad).status, RDMAD_E_RANGE);
+    bad = chan_sqe(RDMAD_OP_RECV, 0, 8, 2);
+    bad.flags = RDMAD_SQE_FENCE;
+    cr_assert_eq(rig_do(&chan.end[A].client, &bad).status, RDMAD_E_RESERVED);
+    bad.lease++; /* names nothing */
+    cr_assert_eq(rig_do(&chan.end[A].client, &bad).status, RDMAD_E_RESERVED);
+    cr_assert_eq(read_all(t), 2);
+    for (unsigned i = 0; i < 2; i++)
+        cr_expect(seen[i].user_data == i + 1 && !strcmp(seen[i].node, "there") &&
+                  seen[i].route == PLANE_ROUTES);
+    plane_trace_end(t);
+    chan_down(&chan);
+    rig_down(&rig);
+
+    routes_up(NULL, 1, CLOCK_NEVER);
+    t = begin((struct plane_trace_filter){.node = "there"});
+    cr_assert_eq(run(RDMAD_OP_READ, REMOTE, 2 * BYTES, 1), RDMAD_E_RANGE);
+    cr_assert_eq(run(RDMAD_OP_READ, LOCAL, 2 * BYTES, 2), RDMAD_E_RANGE);
+    cr_assert_eq(run(RDMAD_OP_READ, REMOTE + 99, 8, 3), RDMAD_E_NO_LEASE);
+    cr_assert_eq(read_all(t), 1);
+    cr_expect(seen[0].user_data == 1 && seen[0].peer == RIG_OWNER && seen[0].lease == RIG_LEASE);
+    plane_trace_end(t);
+    routes_down();
+}
+
 /* ---- filters -------------------------------------------------------------------------------- */
 
 /* A write by the link (70 us), one here, a read that is refused, by c; a write here by a second

@@ -226,6 +226,7 @@ const struct fabric_ops fabric_verbs = {
     .arm = verbs_arm,
     .accepted = verbs_accepted,
     .protection = host_protection,
+    .trouble = host_trouble,
     .atomics_are_cpus = host_atomics_are_cpus,
     .services = host_services,
     .quiesce_ns = verbs_quiesce_ns,

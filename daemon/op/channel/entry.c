@@ -34,6 +34,11 @@ struct op_lane *channel_op_lane(const struct op *op) {
     return op->channel ? op->channel->lane : NULL;
 }
 
+struct op_lane *channel_sqe_lane(const struct op_session *s, const struct rdmad_sqe *sqe) {
+    const struct op_channel *ch = slots_get(&s->channels, sqe->lease);
+    return ch ? ch->lane : NULL;
+}
+
 void channel_op_cancel(struct worker *w, struct op *op, int status) {
     (void)w;
     assert(op->channel && (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV));

@@ -16,6 +16,8 @@ int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
 void channel_op_cancel(struct worker *w, struct op *op, int status);
 /* The lane of an op's channel; NULL: it has none. */
 struct op_lane *channel_op_lane(const struct op *op);
+/* Of the one that an sqe names. */
+struct op_lane *channel_sqe_lane(const struct op_session *s, const struct rdmad_sqe *sqe);
 /* env.complete for a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a channel,
  * or is NULL (the message is of the daemon's own). */
 void channel_part_ended(struct worker *w, struct op_part *part);

@@ -95,6 +95,7 @@ static uint32_t admit(struct worker *w, struct op_ring *r) {
     struct op_request rq;
     rq.order = chain_take(r, &sqe);
     rq.batch = NULL;
+    rq.since_ns = 0;
     uint64_t lease_id;
     int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
     if (!(status | sqe.flags) && !r->batch && !r->linked && list_empty(&r->behind)) {

@@ -25,6 +25,7 @@ static void admit_late(struct worker *w, struct op *op) {
     struct op_request rq = {.pool = op->pool,
                             .local = op->local,
                             .deadline_ns = op->deadline_ns,
+                            .since_ns = op->since_ns,
                             .order = op->order,
                             .batch = op->batch};
     r->inflight++; /* it is one op still: the ring's table of names stays */

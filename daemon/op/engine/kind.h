@@ -17,6 +17,7 @@ struct op;
 struct op_lane;
 struct op_request;
 struct op_ring;
+struct op_session;
 struct rdmad_sqe;
 struct worker;
 
@@ -47,6 +48,8 @@ struct op_kind {
     uint64_t (*lease_number)(const struct op *op);
     /* The lane that it goes by, if that is not its lease's; NULL: it goes by none. */
     struct op_lane *(*lane)(const struct op *op);
+    /* The same of an sqe that is no op, or not yet. */
+    struct op_lane *(*lane_named)(const struct op_session *s, const struct rdmad_sqe *sqe);
 };
 
 #endif

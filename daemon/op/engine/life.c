@@ -43,7 +43,7 @@ static struct op *op_make(struct worker *w, struct op_session *s, struct op_ring
     struct op *op = slab_get(&w->ops);
     op_clear(op, offsetof(struct op, first));
     op->deadline_ns = rq->deadline_ns;
-    op->since_ns = w->now_ns;
+    op->since_ns = rq->since_ns ? rq->since_ns : w->now_ns;
     op->session = s;
     op->ring = r;
     op->pool = rq->pool;
@@ -82,6 +82,12 @@ static struct op *op_make(struct worker *w, struct op_session *s, struct op_ring
     return op;
 }
 
+/* From op_new to uncount. NULL of a lane that was dropped meanwhile: its counters are gone, too. */
+static uint64_t *lane_queue(const struct op *op) {
+    struct op_lane *lane = op_lane_of(op);
+    return lane ? &lane->stats.ops_inflight : NULL;
+}
+
 static void wait_home(struct op_ring *r, struct op *op) {
     r->session->waits++;
     list_append(&r->waits, &op->home_node);
@@ -111,8 +117,10 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
         op_name(r, op);
     counter_add(&s->stats.ops_inflight, op->charged);
     counter_add(&w->counters.ops_inflight, op->charged);
-    if (trace_is_on(w))
-        trace_began(w, op);
+    if (lane_queue(op))
+        counter_add(lane_queue(op), 1);
+    if (trace_is_on(w) && !rq->since_ns) /* else it has begun as a note of its sqe */
+        trace_began(w, op, sqe);
     return op;
 }
 
@@ -195,6 +203,8 @@ static void uncount(struct worker *w, struct op *op) {
     struct op_ring *r = op->ring;
     if (!r)
         return;
+    if (lane_queue(op))
+        counter_sub(lane_queue(op), 1);
     r->inflight--;
     if (op->batch)
         list_remove(&op->batch_node);
@@ -271,7 +281,7 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     counter_add(&r->session->stats.ops, 1);
     counter_add(&w->counters.ops, 1);
     if (trace_is_on(w))
-        trace_answered(w, r->session, sqe, &result);
+        trace_answered(w, r->session, sqe, rq, &result);
     if (status)
         tally_refused(w, r->session, sqe, status, lease_id);
 }

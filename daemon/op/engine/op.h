@@ -319,6 +319,7 @@ struct op_request {
     struct op_grant *grant; /* likewise */
     uint8_t *local;
     uint64_t deadline_ns;   /* CLOCK_NEVER: none */
+    uint64_t since_ns;      /* when its sqe was taken; 0: in this turn */
     uint64_t order;         /* as op.order; 0: it is no transfer */
     struct op_batch *batch; /* NULL: it belongs to none */
 };
@@ -332,11 +333,15 @@ struct op_result {
     uint64_t info;  /* lease_id or imm */
 };
 
+/* NULL: it is none of a lane. */
+static inline struct op_lane *op_route_lane(struct op_route *route) {
+    return route && !route->local ? container_of(route, struct op_lane, route) : NULL;
+}
+
 /* The lane that an op's bytes go by to its lease; NULL: none, or it was dropped. The op's own route
  * may be gone. */
 static inline struct op_lane *op_lane_of(const struct op *op) {
-    struct op_route *route = op->lease ? op->lease->route : NULL;
-    return route && !route->local ? container_of(route, struct op_lane, route) : NULL;
+    return op->lease ? op_route_lane(op->lease->route) : NULL;
 }
 
 /* Which opcodes end by themselves: fences wait for them, and they count for max_session_ops. RECV

@@ -26,6 +26,19 @@ static struct op_lane *lane_of(const struct op *op) {
     return op->kind && op->kind->lane ? op->kind->lane(op) : op_lane_of(op);
 }
 
+/* Of an op that has no channel yet, or an sqe that becomes none: whatever else is wrong with it. */
+static struct op_lane *lane_named(const struct worker *w, const struct op_session *s,
+                                  const struct rdmad_sqe *sqe) {
+    if (sqe->opcode >= RDMAD_OP_COUNT)
+        return NULL;
+    const struct op_kind *kind = w->kinds[sqe->opcode];
+    if (kind && kind->lane_named)
+        return kind->lane_named(s, sqe);
+    const struct op_lease *lease =
+        op_is_own_time(sqe->opcode) ? slots_get(&s->leases, sqe->lease) : NULL;
+    return lease ? op_route_lane(lease->route) : NULL;
+}
+
 static bool wants(const struct plane_trace_filter *f, const struct op_session *s, uint8_t opcode) {
     if (f->session && f->session != s->id)
         return false;
@@ -85,16 +98,16 @@ static struct plane_traced record_of(const struct op *op, const struct op_lane *
     return r;
 }
 
-/* Its end comes behind it, by way of a note. A message's channel is not known yet. */
-void trace_began(struct worker *w, const struct op *op) {
-    const struct op_lane *lane = op_lane_of(op);
+/* Its end comes behind it, by way of a note. */
+void trace_began(struct worker *w, const struct op *op, const struct rdmad_sqe *sqe) {
+    const struct op_lane *lane = lane_named(w, op->session, sqe);
     for (struct op_trace *t = w->traces; t; t = t->next) {
         const struct plane_trace_filter *f = &t->filter;
         if (!f->begun || f->failed || f->slower_ns || !wants(f, op->session, op->opcode) ||
             !wants_way(f, lane))
             continue;
         struct plane_traced record = record_of(op, lane);
-        if (!op->lease)
+        if (!op->lease && !lane)
             record.route = PLANE_ROUTES;
         record.at_ns = w->now_ns;
         record.span_ns = 0;
@@ -120,21 +133,27 @@ void trace_ended(struct worker *w, const struct op *op, const struct op_result *
 }
 
 void trace_answered(struct worker *w, const struct op_session *s, const struct rdmad_sqe *sqe,
-                    const struct op_result *result) {
+                    const struct op_request *rq, const struct op_result *result) {
     const uint64_t lease = result->status == RDMAD_E_LIMIT ? 0 : result->info;
+    const uint64_t since_ns = rq->since_ns ? rq->since_ns : w->now_ns;
+    const struct op_lane *lane = lane_named(w, s, sqe);
     for (struct op_trace *t = w->traces; t; t = t->next) {
         const struct plane_trace_filter *f = &t->filter;
-        if ((f->failed && !result->status) || !wants(f, s, sqe->opcode) || !wants_way(f, NULL))
+        if ((f->failed && !result->status) || !wants(f, s, sqe->opcode) || !wants_way(f, lane))
             continue;
-        *next_note(w, t) = (struct plane_traced){.span_ns = w->now_ns,
-                                                 .session = s->id,
-                                                 .user_data = sqe->user_data,
-                                                 .bytes = sqe->length,
-                                                 .lease = lease,
-                                                 .user = s->account->who,
-                                                 .status = result->status,
-                                                 .opcode = sqe->opcode,
-                                                 .outcome = result->outcome,
-                                                 .route = PLANE_ROUTES};
+        struct plane_traced *note = next_note(w, t);
+        *note = (struct plane_traced){.span_ns = since_ns,
+                                      .session = s->id,
+                                      .peer = lane ? lane->peer : 0,
+                                      .user_data = sqe->user_data,
+                                      .bytes = sqe->length,
+                                      .lease = lease,
+                                      .user = s->account->who,
+                                      .status = result->status,
+                                      .opcode = sqe->opcode,
+                                      .outcome = result->outcome,
+                                      .route = PLANE_ROUTES};
+        if (lane)
+            memcpy(note->node, lane->node, sizeof(note->node));
     }
 }

@@ -40,10 +40,10 @@ void trace_remove(struct worker *w, struct op_trace *t);
 
 /* If trace_is_on: an op begins; it ends as result says, and still has all that it belongs to; an
  * sqe was answered that never became one. */
-void trace_began(struct worker *w, const struct op *op);
+void trace_began(struct worker *w, const struct op *op, const struct rdmad_sqe *sqe);
 void trace_ended(struct worker *w, const struct op *op, const struct op_result *result);
 void trace_answered(struct worker *w, const struct op_session *s, const struct rdmad_sqe *sqe,
-                    const struct op_result *result);
+                    const struct op_request *rq, const struct op_result *result);
 
 /* What was noted was published at that time. */
 void trace_settle(struct worker *w, uint64_t now_ns);

@@ -109,6 +109,7 @@ void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *ou
         .bytes_read = __atomic_load_n(&live->bytes_read, __ATOMIC_RELAXED),
         .bytes_written = __atomic_load_n(&live->bytes_written, __ATOMIC_RELAXED),
         .ops_failed = __atomic_load_n(&live->ops_failed, __ATOMIC_RELAXED),
+        .ops_inflight = __atomic_load_n(&live->ops_inflight, __ATOMIC_RELAXED),
         .looked_ns = __atomic_load_n(&live->looked_ns, __ATOMIC_RELAXED),
         .rtt_ns = __atomic_load_n(&live->rtt_ns, __ATOMIC_RELAXED),
         .bytes_per_second = __atomic_load_n(&live->bytes_per_second, __ATOMIC_RELAXED),

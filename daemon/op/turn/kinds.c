@@ -27,12 +27,14 @@ static const struct op_kind send = {
     .admitted_late = true,
     .cancel = channel_op_cancel,
     .lane = channel_op_lane,
+    .lane_named = channel_sqe_lane,
 };
 
 static const struct op_kind recv = {
     .admit = channel_admit,
     .cancel = channel_op_cancel,
     .lane = channel_op_lane,
+    .lane_named = channel_sqe_lane,
 };
 
 const struct op_kind *const op_kinds[RDMAD_OP_COUNT] = {

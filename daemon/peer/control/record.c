@@ -9,6 +9,7 @@
 #include "daemon/base/clock.h"
 #include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <strings.h>
@@ -162,4 +163,23 @@ void peer_note_address(struct peer *p, const struct sockaddr *sa) {
 
 struct audit_who peer_who(const struct peer *p) {
     return audit_peer(p->certificate.name, p->address);
+}
+
+static bool peer_is_stranger(const struct peer *p) {
+    return !p->outgoing && !p->greeted && !p->certificate.name[0];
+}
+
+void peer_why_closed(const struct peer *p, struct error *why) {
+    error_set(why, RDMAD_E_PEER_LOST,
+              peer_is_stranger(p) ? "a connection from %s that never said who it is was closed"
+                                  : "the daemon at %s closed the connection",
+              p->address);
+}
+
+void peer_why_broke(const struct peer *p, int system_error, struct error *why) {
+    errno = system_error;
+    error_errno(why, RDMAD_E_PEER_LOST,
+                peer_is_stranger(p) ? "a connection from %s that never said who it is broke"
+                                    : "the connection to the daemon at %s broke",
+                p->address);
 }

@@ -9,7 +9,6 @@
 #include "daemon/peer/control/turn.h"
 #include "daemon/state/identity.h"
 #include <assert.h>
-#include <errno.h>
 
 static void stream_heard(void *arg) {
     struct peer *p = arg;
@@ -29,12 +28,10 @@ static void stream_ended(void *arg, bool closed, int system_error) {
     struct peer *p = arg;
     struct error why;
 
-    errno = system_error;
     if (closed)
-        error_set(&why, RDMAD_E_PEER_LOST, "the daemon at %s closed the connection", p->address);
+        peer_why_closed(p, &why);
     else
-        error_errno(&why, RDMAD_E_PEER_LOST, "the connection to the daemon at %s broke",
-                    p->address);
+        peer_why_broke(p, system_error, &why);
     if (p->handshake)
         handshake_ended(p, &why);
     else

@@ -120,7 +120,7 @@ static void turn_some_closed(evutil_socket_t fd, short what, void *arg) {
     int n = epoll_wait(fd, events, 16, 0);
     for (int i = 0; i < n; i++) {
         struct peer *p = events[i].data.ptr;
-        error_set(&why, RDMAD_E_PEER_LOST, "the daemon at %s closed the connection", p->address);
+        peer_why_closed(p, &why);
         peer_end(p, &why);
     }
 }

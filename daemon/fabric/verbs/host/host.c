@@ -35,6 +35,15 @@ void host_why(struct fabric_host *h, struct error *why) {
         error_set(why, RDMAD_E_UNREACHABLE, "the RDMA device is in use again, try again");
 }
 
+bool host_trouble(struct fabric_host *h, struct error *why) {
+    pthread_mutex_lock(&h->lock);
+    bool usable = h->now && h->port.usable;
+    pthread_mutex_unlock(&h->lock);
+    if (!usable)
+        host_why(h, why);
+    return !usable;
+}
+
 const char *host_protection(struct fabric_host *h) {
     pthread_mutex_lock(&h->lock);
     const char *by = !h->now ? "" : h->now->d.memory_windows ? "windows" : "registrations";

@@ -30,9 +30,10 @@ void host_close(struct fabric_host *h);
 /* Why there is no device now, to tell whoever wants a link. Any thread. */
 void host_why(struct fabric_host *h, struct error *why);
 
-/* fabric_ops.protection ("windows" or "registrations", "" while there is no device), .services and
- * .atomics_are_cpus. Any thread. */
+/* fabric_ops.protection ("windows" or "registrations", "" while there is no device), .trouble,
+ * .services and .atomics_are_cpus. Any thread. */
 const char *host_protection(struct fabric_host *h);
+bool host_trouble(struct fabric_host *h, struct error *why);
 unsigned host_services(struct fabric_host *h);
 bool host_atomics_are_cpus(struct fabric_host *h);
 

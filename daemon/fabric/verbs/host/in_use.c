@@ -134,8 +134,14 @@ static bool same_port(const struct port_now *a, const struct port_now *b) {
            strcmp(a->why.text, b->why.text) == 0;
 }
 
-static void in_use_say_port(const struct device *d, const struct port_now *p) {
+static void in_use_say_port(const struct device *d, const struct port_now *p, bool was_usable) {
     char gid[INET6_ADDRSTRLEN] = "";
+    if (p->usable && !was_usable)
+        EVENT("device", "port up", audit_nobody(), audit_nothing(),
+              ("RDMA device %s port %u can be used again", d->name, d->port));
+    else if (!p->usable)
+        EVENT("device", "port down", audit_nobody(), audit_nothing(),
+              ("RDMA device %s cannot be used now: %s", d->name, p->why.text));
     inet_ntop(AF_INET6, p->gid.raw, gid, sizeof(gid));
     if (p->usable)
         LOG(NOTICE,
@@ -160,14 +166,14 @@ void in_use_look(struct fabric_host *h) {
     if (!port.usable)
         h->look_ns = clock_now_ns() + IN_USE_LOOK_NS;
     pthread_mutex_lock(&h->lock);
-    bool changed = !same_port(&h->port, &port);
+    bool changed = !same_port(&h->port, &port), was_usable = h->port.usable;
     if (changed) {
         h->port = port;
         members_port_changed(h);
     }
     pthread_mutex_unlock(&h->lock);
     if (changed)
-        in_use_say_port(&h->open->d, &port);
+        in_use_say_port(&h->open->d, &port, was_usable);
 }
 
 /* ---- a device goes ------------------------------------------------------------------------- */
