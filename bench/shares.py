@@ -19,6 +19,9 @@ SHALLOW = 16                # over a slow device: what 64 sessions have posted e
 STORMS = ("doorbell", "cancel", "attach", "session", "request")
 # sessions, rings, depth, bytes
 POLITE, HOSTILE = (1, 1, 16, 1 << 20), (64, 16, 64, 1 << 20)
+# All at once: rings as deep as there are, of which the first alone has as many ops as a session may have in
+# flight, and ops that are as large as 64 sessions can have memory for on a small machine.
+WORST = (64, 4, 4096, 16 << 20)
 STEADY = (1, 1, 64, 1 << 20)  # so deep that it never runs dry: whose bandwidth is measured
 
 
@@ -29,6 +32,7 @@ class Users:
             raise rdmad.Failure("shares are measured between two users: run this as root")
         self.daemons, self.name = daemons, fabric
         self.ours = rdmad.Ours(daemons, fabric, 2 << 20)
+        self.large = None  # a lease for the largest ops
 
     def limit(self, uid, **keys):
         rdmad.run([self.daemons.rdmactl, "-d", self.daemons.lessee, "limit", "set", f"uid:{uid}",
@@ -39,16 +43,25 @@ class Users:
             os.chmod(where, 0o755)
 
     def crowd(self, uid, sessions, rings, depth, size):
-        return self.at_work(uid, "bench_crowd", sessions, rings, depth, size, SPAN, 0)
+        return self.at_work(uid, "bench_crowd", self.ours.uri, sessions, rings, depth, size, SPAN, 0)
 
     def storm(self, kind):
-        return self.at_work(OTHER, "bench_storm", kind)
+        return self.at_work(OTHER, "bench_storm", self.ours.uri, kind)
 
     @contextlib.contextmanager
-    def at_work(self, uid, program, *arguments):
+    def worst(self):
+        """Deep rings full of large ops, cancels and attaches, all of one user. Storms first: a session
+        of theirs has to get in before the crowd has taken all that the user may have."""
+        self.large = self.large or self.ours.serve(2 * WORST[3])
+        with self.storm("cancel"), self.storm("attach"), \
+                self.at_work(OTHER, "bench_crowd", self.large, *WORST, SPAN, "flood"):
+            yield
+
+    @contextlib.contextmanager
+    def at_work(self, uid, program, uri, *arguments):
         self.let_in()
-        argv = [os.path.join(self.daemons.build, "bench", program), self.daemons.lessee,
-                self.ours.uri, *map(str, arguments)]
+        argv = [os.path.join(self.daemons.build, "bench", program), self.daemons.lessee, uri,
+                *map(str, arguments)]
         p = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, user=uid, group=uid,
                              extra_groups=[])
         try:
@@ -82,6 +95,10 @@ class Users:
 
     def beside_hostile(self):
         with self.crowd(OTHER, *HOSTILE), self.crowd(VICTIM, *STEADY):
+            return self.speeds()[VICTIM] / 1e9
+
+    def beside_worst(self):
+        with self.worst(), self.crowd(VICTIM, *STEADY):
             return self.speeds()[VICTIM] / 1e9
 
     def beside_storm(self, kind):
@@ -119,6 +136,9 @@ class Users:
 
     def p99_beside_hostile(self):
         return self.p99(self.crowd(OTHER, *HOSTILE))
+
+    def p99_beside_worst(self):
+        return self.p99(self.worst())
 
     def p99_beside_storm(self, kind):
         return self.p99(self.storm(kind))

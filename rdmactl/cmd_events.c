@@ -5,6 +5,7 @@
 #include "rdmactl/cli.h"
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,6 +50,13 @@ static bool is_of_node(const json_t *e, const char *name) {
            names(text, name);
 }
 
+/* Beyond 2^63 it is digits. */
+static uint64_t id_of(const json_t *e) {
+    const json_t *id = json_object_get(e, "id");
+    return json_is_string(id) ? strtoull(json_string_value(id), NULL, 10)
+                              : (uint64_t)json_integer_value(id);
+}
+
 /* A user's, or a node's, is by whose doing it was, anything else by what it happened to. */
 static bool is_of(const json_t *e, const char *of) {
     const size_t kind = strcspn(of, ":");
@@ -62,7 +70,7 @@ static bool is_of(const json_t *e, const char *of) {
     if (kind == 4 && !strncmp(of, "peer", 4) && which && !numbered)
         return is_of_node(e, which);
     return object && strlen(object) == kind && !strncmp(of, object, kind) &&
-           (!which || (uint64_t)json_integer_value(json_object_get(e, "id")) == id);
+           (!which || id_of(e) == id);
 }
 
 static bool fits(const json_t *e, const struct event_filter *f) {

@@ -5,7 +5,9 @@
 #
 # Exit codes alone are not enough: Criterion exits 0 when a test leaked under ASan or printed a
 # UBSan report. So every sanitizer writes its reports into a directory of this run, in whatever
-# process it happens, and one report is a failure. Temporary files go to a directory that is removed.
+# process it happens, and one report is a failure. Criterion also counts a case as passed whose
+# teardown fails; it prints what has failed, so an assertion in what a unit test says is a failure, too.
+# Temporary files go to a directory that is removed.
 set -euo pipefail
 
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/rt.XXXXXX")
@@ -22,7 +24,16 @@ export LSAN_OPTIONS="print_suppressions=0"
 export TSAN_OPTIONS="halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:handle_sigbus=0:die_after_fork=0:log_path=$reports/report"
 
 code=0
-"$@" || code=$?
+case ${1##*/} in
+unit_*)
+    "$@" 2>&1 | tee "$TMPDIR/said" || code=$?
+    if [ "$code" = 0 ] && grep -q 'Assertion Failed' "$TMPDIR/said"; then
+        echo "---- an assertion has failed in a teardown"
+        code=98
+    fi
+    ;;
+*) "$@" || code=$? ;;
+esac
 
 for report in "$reports"/report.*; do
     [ -e "$report" ] || continue

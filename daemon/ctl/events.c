@@ -31,7 +31,7 @@ static json_t *event_json(const struct event_row *e, uint64_t now_ns) {
                      (json_int_t)e->number, "time", (json_int_t)e->at_s, "ago_s",
                      rows_seconds(clock_left(e->at_ns, now_ns)), "what", e->what, "cause", e->cause,
                      "object", e->object ? json_string(e->object) : json_null(), "id",
-                     e->object ? json_integer((json_int_t)e->id) : json_null(), "uid",
+                     e->object ? rows_any_number(e->id) : json_null(), "uid",
                      e->of_user ? json_integer((json_int_t)e->uid) : json_null(), "tenant",
                      e->tenant[0] ? rows_text(e->tenant) : json_null(), "peer",
                      e->peer[0] ? rows_text(e->peer) : json_null(), "text", rows_text(e->text));

@@ -61,50 +61,32 @@ static json_t *place_json(const struct policy_value *v, const char *otherwise) {
     return json_string(v->rule ? policy_place(v, place, sizeof(place)) : otherwise);
 }
 
-/* What a user's limit is of; QUOTA_COUNT: that of another kind. */
-static enum quota_resource limit_resource(enum rule_key key) {
-    static const struct {
-        enum rule_key key;
-        enum quota_resource of;
-    } limits[] = {
-        {RULE_SESSIONS_PER_UID, QUOTA_SESSIONS},
-        {RULE_POOL_BYTES_PER_UID, QUOTA_BYTES},
-        {RULE_REGISTERED_BYTES_PER_UID, QUOTA_REGISTERED},
-        {RULE_POOLS_PER_UID, QUOTA_POOLS},
-        {RULE_RINGS_PER_UID, QUOTA_RINGS},
-        {RULE_LEASES_PER_UID, QUOTA_LEASES},
-        {RULE_ATTACHES_PER_UID, QUOTA_ATTACHES},
-        {RULE_SERVICES_PER_UID, QUOTA_SERVICES},
-        {RULE_CHANNELS_PER_UID, QUOTA_CHANNELS},
-        {RULE_QUESTIONS_PER_UID, QUOTA_QUESTIONS},
-        {RULE_MAPPINGS_PER_UID, QUOTA_MAPPINGS},
-    };
-    for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
-        if (limits[i].key == key)
-            return limits[i].of;
-    return QUOTA_COUNT;
+/* The setting that says it for all users. */
+static const char *limit_setting(enum rule_key key, char *out, size_t size) {
+    snprintf(out, size, "limits.%s", rule_keys[key].name);
+    return out;
 }
 
 /* The limit that holds, whether a rule or a setting says it; derived ones as they were derived. */
 static uint64_t limit_number(const struct config *own, const struct quota_limits *q,
                              enum rule_key key) {
-    enum quota_resource of = limit_resource(key);
     char name[80];
-    if (of < QUOTA_COUNT)
-        return q->uid[of];
-    if (key == RULE_POOL_BYTES_PER_SESSION)
-        return q->session[QUOTA_BYTES];
-    if (key == RULE_REGISTERED_BYTES_PER_SESSION)
-        return q->session[QUOTA_REGISTERED];
-    snprintf(name, sizeof(name), "limits.%s", rule_keys[key].name);
+    enum quota_resource of;
+    bool session;
+    if (quota_find_key(limit_setting(key, name, sizeof(name)), &of, &session))
+        return session ? q->session[of] : q->uid[of];
     struct config copy = *own;
     return *setting_number(setting_find(name), &copy);
 }
 
 /* What the user has of what the limit is of; UINT64_MAX: that is a session's, or not counted. */
 static uint64_t limit_used(const struct quota_account *a, enum rule_key key) {
-    enum quota_resource of = limit_resource(key);
-    return of == QUOTA_COUNT ? UINT64_MAX : a ? a->used[of] : 0;
+    char name[80];
+    enum quota_resource of;
+    bool session;
+    if (!quota_find_key(limit_setting(key, name, sizeof(name)), &of, &session) || session)
+        return UINT64_MAX;
+    return a ? a->used[of] : 0;
 }
 
 /* ---- of whom ----------------------------------------------------------------------------- */

@@ -49,6 +49,13 @@ static inline json_t *rows_text(const char *s) {
     return value ? value : json_string("?");
 }
 
+/* What a client may have chosen as it likes. The integers of our JSON end at 2^63: a larger one is
+ * its decimal digits in a string, so that who reads it gets it back as it was. */
+static inline json_t *rows_any_number(uint64_t number) {
+    return number <= INT64_MAX ? json_integer((json_int_t)number)
+                               : json_sprintf("%llu", (unsigned long long)number);
+}
+
 /* By the tenant's number. */
 static inline json_t *rows_tenant(const struct state *st, uint32_t number) {
     return number ? json_string(state_tenant(st, number)) : json_null();

@@ -149,8 +149,8 @@ static int read_filter(const struct ctl_call *call, const json_t *params,
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 /* 0 and what JSON has no number for: null. */
-static json_t *number_or_null(uint64_t number, bool some) {
-    return some && number <= INT64_MAX ? json_integer((json_int_t)number) : json_null();
+static json_t *number_or_null(uint64_t number) {
+    return number && number <= INT64_MAX ? json_integer((json_int_t)number) : json_null();
 }
 
 static json_t *op_name(uint8_t opcode) {
@@ -165,15 +165,15 @@ static json_t *op_name(uint8_t opcode) {
 static json_t *row_of(const struct state *st, const struct plane_traced *r, uint64_t epoch_ns) {
     const char *route = r->route == PLANE_LINK ? "link" : r->route == PLANE_LOCAL ? "local" : NULL;
     const char *status = r->begun ? NULL : !r->status ? "RDMAD_OK" : rdmad_error_name(r->status);
-    return json_pack(
-        "{s:I, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s?, s:s?, s:o}", "time_us",
-        (json_int_t)((r->at_ns + epoch_ns) / NSEC_PER_USEC), "what", r->begun ? "begun" : "ended",
-        "session", (json_int_t)r->session, "uid", (json_int_t)r->user.uid, "tenant",
-        rows_tenant(st, r->user.tenant), "op", op_name(r->opcode), "user_data",
-        number_or_null(r->user_data, true), "lease", number_or_null(r->lease, r->lease), "bytes",
-        (json_int_t)(r->bytes & INT64_MAX), "peer", number_or_null(r->peer, r->peer), "node",
-        r->node[0] ? rows_text(r->node) : json_null(), "route", route, "status", status,
-        "latency_us", r->begun ? json_null() : json_real((double)r->span_ns / 1e3));
+    return json_pack("{s:I, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s?, s:s?, s:o}",
+                     "time_us", (json_int_t)((r->at_ns + epoch_ns) / NSEC_PER_USEC), "what",
+                     r->begun ? "begun" : "ended", "session", (json_int_t)r->session, "uid",
+                     (json_int_t)r->user.uid, "tenant", rows_tenant(st, r->user.tenant), "op",
+                     op_name(r->opcode), "user_data", rows_any_number(r->user_data), "lease",
+                     number_or_null(r->lease), "bytes", (json_int_t)(r->bytes & INT64_MAX), "peer",
+                     number_or_null(r->peer), "node", r->node[0] ? rows_text(r->node) : json_null(),
+                     "route", route, "status", status, "latency_us",
+                     r->begun ? json_null() : json_real((double)r->span_ns / 1e3));
 }
 
 static void tracer_reply(struct tracer *t, struct ctl_call *call) {

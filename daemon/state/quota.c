@@ -9,39 +9,46 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* What a resource is called, and the settings that limit it; NULL: no limit of that kind. */
+/* What a resource is called in outputs and in sentences, and the settings that limit it; NULL: no
+ * limit of that kind. */
 static const struct {
-    const char *name, *total_key, *uid_key, *session_key;
+    const char *word, *name, *total_key, *uid_key, *session_key;
 } resources[QUOTA_COUNT] = {
-    [QUOTA_SESSIONS] = {"sessions", "limits.sessions", "limits.sessions_per_uid", NULL},
-    [QUOTA_BYTES] = {"bytes of pools and rings", "limits.pool_bytes", "limits.pool_bytes_per_uid",
-                     "limits.pool_bytes_per_session"},
-    [QUOTA_REGISTERED] = {"bytes registered for other daemons", "limits.registered_bytes",
-                          "limits.registered_bytes_per_uid", "limits.registered_bytes_per_session"},
-    [QUOTA_POOLS] = {"pools", NULL, "limits.pools_per_uid", "limits.pools_per_session"},
-    [QUOTA_RINGS] = {"rings", NULL, "limits.rings_per_uid", "limits.rings_per_session"},
-    [QUOTA_LEASES] = {"leases", NULL, "limits.leases_per_uid", "limits.leases_per_session"},
-    [QUOTA_ATTACHES] = {"attached leases", NULL, "limits.attaches_per_uid",
-                        "limits.attaches_per_session"},
-    [QUOTA_SERVICES] = {"services", NULL, "limits.services_per_uid", "limits.services_per_session"},
-    [QUOTA_MAPPINGS] = {"mappings of pools and rings", "limits.mappings and vm.max_map_count",
-                        "limits.mappings_per_uid", NULL},
-    [QUOTA_CHANNELS] = {"channels", NULL, "limits.channels_per_uid", "limits.channels_per_session"},
-    [QUOTA_QUESTIONS] = {"questions at other daemons", NULL, "limits.questions_per_uid",
-                         "limits.questions_per_session"},
+#define UID(KEY) "limits." KEY "_per_uid"
+#define BOTH(KEY) UID(KEY), "limits." KEY "_per_session"
+    [QUOTA_SESSIONS] = {"sessions", "sessions", "limits.sessions", UID("sessions"), NULL},
+    [QUOTA_BYTES] = {"pool_bytes", "bytes of pools and rings", "limits.pool_bytes",
+                     BOTH("pool_bytes")},
+    [QUOTA_REGISTERED] = {"registered_bytes", "bytes registered for other daemons",
+                          "limits.registered_bytes", BOTH("registered_bytes")},
+    [QUOTA_POOLS] = {"pools", "pools", NULL, BOTH("pools")},
+    [QUOTA_RINGS] = {"rings", "rings", NULL, BOTH("rings")},
+    [QUOTA_LEASES] = {"leases", "leases", NULL, BOTH("leases")},
+    [QUOTA_ATTACHES] = {"attaches", "attached leases", NULL, BOTH("attaches")},
+    [QUOTA_SERVICES] = {"services", "services", NULL, BOTH("services")},
+    [QUOTA_MAPPINGS] = {"mappings", "mappings of pools and rings",
+                        "limits.mappings and vm.max_map_count", UID("mappings"), NULL},
+    [QUOTA_CHANNELS] = {"channels", "channels", NULL, BOTH("channels")},
+    [QUOTA_QUESTIONS] = {"questions", "questions at other daemons", NULL, BOTH("questions")},
+#undef BOTH
+#undef UID
 };
 
 const char *quota_name(enum quota_resource r) {
-    static const char *const names[QUOTA_COUNT] = {
-        [QUOTA_SESSIONS] = "sessions",   [QUOTA_BYTES] = "pool_bytes",
-        [QUOTA_POOLS] = "pools",         [QUOTA_REGISTERED] = "registered_bytes",
-        [QUOTA_RINGS] = "rings",         [QUOTA_LEASES] = "leases",
-        [QUOTA_ATTACHES] = "attaches",   [QUOTA_SERVICES] = "services",
-        [QUOTA_CHANNELS] = "channels",   [QUOTA_MAPPINGS] = "mappings",
-        [QUOTA_QUESTIONS] = "questions",
-    };
-    return names[r];
+    return resources[r].word;
+}
+
+bool quota_find_key(const char *key, enum quota_resource *of, bool *session) {
+    for (enum quota_resource r = 0; r < QUOTA_COUNT; r++) {
+        const char *a = resources[r].uid_key, *b = resources[r].session_key;
+        *of = r;
+        *session = b && !strcmp(key, b);
+        if (*session || !strcmp(key, a))
+            return true;
+    }
+    return false;
 }
 
 #define FORGOTTEN_AT_ONCE 16u

@@ -36,6 +36,9 @@ enum quota_resource {
 
 /* As in outputs of rdmactl: "pool_bytes". */
 const char *quota_name(enum quota_resource r);
+/* What a setting ("limits.pools_per_uid") limits, of a user or of a session; false: it is none of
+ * those. */
+bool quota_find_key(const char *key, enum quota_resource *of, bool *session);
 
 struct quota_limits {
     uint64_t total[QUOTA_COUNT], uid[QUOTA_COUNT], session[QUOTA_COUNT]; /* UINT64_MAX: none */

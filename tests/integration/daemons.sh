@@ -70,6 +70,34 @@ start_daemon() {
     await_daemon "$name" $!
 }
 
+# start_as NAME IDENTITY SETTINGS: in $work/NAME, over tcp, with the identity in that directory if there is one, and
+# with these settings (JSON); pid_of[NAME] is its process.
+declare -A pid_of
+start_as() {
+    mkdir -p "$work/$1"
+    echo "$3" >"$work/$1.json"
+    "$rdmad" --config "$work/$1.json" --runtime-dir "$work/$1" --listen 127.0.0.1:0 --identity "$2" 2>>"$work/$1.log" &
+    pids+=($!)
+    # shellcheck disable=SC2034 # it is for who sources this
+    pid_of[$1]=$!
+    await_daemon "$1" $!
+}
+
+# ctl NAME ARGUMENT...: rdmactl of the daemon in $work/NAME.
+ctl() {
+    local name=$1
+    shift
+    "$rdmactl" -d "$work/$name" "$@"
+}
+
+# expect_refused WORDS COMMAND...: it fails, and says so in these words, a pattern of grep.
+expect_refused() {
+    local words=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then fail "not refused: $*"; fi
+    grep -q -- "$words" "$work/said" || fail "$*: not '$words' but: $(<"$work/said")"
+}
+
 # first_line FILE PID: waits for the first line of what PID writes to FILE.
 first_line() {
     local tries line

@@ -123,6 +123,33 @@ static void ask_for_all(struct user *u, enum what what) {
     }
 }
 
+/* One that is ended makes room for one more. */
+static void ask_for_watches(struct user *u) {
+    struct rdmad_names_watch_req watch = {0};
+    struct rdmad_names_unwatch_req end = {0};
+    struct raw_packet reply;
+    for (unsigned i = 0; i < u->sessions; i++) {
+        unsigned got = 0;
+        int sock = u->s[i].sock;
+        for (unsigned n = 0; n < GREEDY_TIMES * WATCHES_SESSION; n++) {
+            if (raw_request(sock, RDMAD_MSG_NAMES_WATCH, &watch, sizeof(watch), &reply) == 0) {
+                end.watch = ((const struct rdmad_names_watch_rep *)raw_body(&reply))->watch;
+                got++;
+            } else {
+                snprintf(u->no_watch, sizeof(u->no_watch), "%s", raw_text(&reply));
+            }
+        }
+        CHECK(raw_request(sock, RDMAD_MSG_NAMES_UNWATCH, &end, sizeof(end), &reply) == 0, "%s",
+              raw_text(&reply));
+        for (unsigned n = 0; n < 2; n++)
+            CHECK(raw_request(sock, RDMAD_MSG_NAMES_WATCH, &watch, sizeof(watch), &reply) ==
+                      (n ? RDMAD_E_LIMIT : 0),
+                  "watch %u after one has ended: %s", n, raw_text(&reply));
+        u->watches += got;
+        u->most_watches = got > u->most_watches ? got : u->most_watches;
+    }
+}
+
 /* ---- ops that wait ----------------------------------------------------------------------------
  */
 
@@ -155,6 +182,78 @@ static void let_wait(struct user *u) {
         u->most_waits = waits > u->most_waits ? waits : u->most_waits;
     }
 }
+
+/* ---- notifications that nobody takes -------------------------------------------------------- */
+
+/* The first session has so many attaches that its lease is full, all together so many that the user
+ * is. */
+#define ATTACHES(i) ((i) ? 21u : NOTICES_LEASE / RDMAD_NOTIFY_DEPTH + 2)
+
+/* How many of them are let in, by one attach. */
+static unsigned notify(struct user_session *s, uint64_t handle, unsigned asks) {
+    unsigned got = 0;
+    struct rdmad_cqe cqe;
+    post(s,
+         &(struct rdmad_sqe){
+             .opcode = RDMAD_OP_NOTIFY, .pool = s->pool.handle, .lease = handle, .length = 8},
+         asks);
+    for (unsigned n = 0; n < asks; n++) {
+        CHECK(raw_ring_take(&s->ring, &cqe, (int)TEST_PATIENCE_MS), "a NOTIFY does not end");
+        CHECK(cqe.status == 0 || cqe.status == RDMAD_E_NO_WAITER, "%d", cqe.status);
+        got += cqe.status == 0;
+    }
+    return got;
+}
+
+static void leave_notices(struct user *u) {
+    struct rdmad_lease_attach_rep rep;
+    char text[RDMAD_TEXT_MAX + 1];
+    for (unsigned i = 0; i < u->sessions; i++) {
+        struct user_session *s = &u->s[i];
+        for (unsigned n = 0; n < ATTACHES(i); n++) {
+            CHECK(raw_attach(s->sock, s->lease.uri, &rep, text) == 0, "%s", text);
+            unsigned got = notify(s, rep.handle, GREEDY_TIMES * RDMAD_NOTIFY_DEPTH);
+            s->notices += got;
+            s->notifies = n ? s->notifies : rep.handle;
+            u->most_notices = got > u->most_notices ? got : u->most_notices;
+        }
+        u->notices += s->notices;
+        u->most_of_lease = s->notices > u->most_of_lease ? s->notices : u->most_of_lease;
+    }
+}
+
+/* As many as were let in, and no other is behind them: the next one taken comes now, by the first
+ * attach, which has room again. */
+static void take_notices(struct user *u) {
+    enum { LAST = 4711 };
+    for (unsigned i = 0; i < u->sessions; i++) {
+        struct user_session *s = &u->s[i];
+        struct rdmad_sqe sqe = {.opcode = RDMAD_OP_NOTIFIED, .lease = s->lease.lease};
+        struct rdmad_cqe cqe = {0};
+        for (unsigned left = s->notices, some; left; left -= some) {
+            some = left < WAITS_SESSION ? left : WAITS_SESSION;
+            post(s, &sqe, some);
+            for (unsigned n = 0; n < some; n++)
+                CHECK(raw_ring_take(&s->ring, &cqe, (int)TEST_PATIENCE_MS) && cqe.status == 0 &&
+                          cqe.imm == 0,
+                      "session %u: %u are left to be taken", i, left - n);
+        }
+        post(s,
+             &(struct rdmad_sqe){.opcode = RDMAD_OP_NOTIFY,
+                                 .pool = s->pool.handle,
+                                 .lease = s->notifies,
+                                 .imm = LAST,
+                                 .length = 8},
+             1);
+        CHECK(raw_ring_take(&s->ring, &cqe, (int)TEST_PATIENCE_MS) && cqe.status == 0,
+              "none is let in after all were taken: %d", cqe.status);
+        post(s, &sqe, 1);
+        CHECK(raw_ring_take(&s->ring, &cqe, (int)TEST_PATIENCE_MS) && cqe.imm == LAST,
+              "session %u: more were left than were let in", i);
+    }
+}
+
+/* ---- with another daemon --------------------------------------------------------------------- */
 
 /* READs of a lease whose daemon is stopped: what is too much stays in its ring. */
 static void read_far(struct user *u) {
@@ -209,7 +308,7 @@ static void user_main(void *arg) {
     become(u->uid);
     for (unsigned i = 0; i < u->sessions; i++) {
         u->s[i].sock = raw_session(u->dir);
-        if (u->asks & WITH_OBJECTS || *u->far)
+        if (u->asks & (WITH_OBJECTS | ASKS_NOTICES) || *u->far)
             equip(u, &u->s[i]);
     }
     if (*u->far)
@@ -217,6 +316,10 @@ static void user_main(void *arg) {
     for (enum what what = 0; what < WHATS; what++)
         if (u->asks & ASKS(what) && what != REGISTERED)
             ask_for_all(u, what);
+    if (u->asks & ASKS_WATCHES)
+        ask_for_watches(u);
+    if (u->asks & ASKS_NOTICES)
+        leave_notices(u);
     if (u->asks & WITH_OBJECTS)
         let_wait(u);
     if (*u->far)
@@ -224,6 +327,10 @@ static void user_main(void *arg) {
     step(u);
     if (*u->far) {
         take_all(u);
+        step(u);
+    }
+    if (u->asks & ASKS_NOTICES && u->takes) {
+        take_notices(u);
         step(u);
     }
 }

@@ -11,7 +11,7 @@
  *
  * It takes what it gets and keeps it. With another daemon (far) it first attaches to a lease there,
  * and goes on when it is told that this daemon is stopped; in the end, when that goes on, all its
- * READs have to be done.
+ * READs have to be done. Who has left notifications takes them in the end, if takes is set.
  */
 #ifndef RDMAD_TEST_GREEDY_H
 #define RDMAD_TEST_GREEDY_H
@@ -50,12 +50,20 @@ extern const struct limit limits[WHATS];
 #define WITH_OBJECTS \
     (ASKS(LEASES) | ASKS(ATTACHES) | ASKS(SERVICES) | ASKS(CHANNELS) | ASKS(POOLS) | ASKS(RINGS))
 
+/* What has a bound of its own, and stands in no output: watches of this daemon's names, and
+ * notifications that their owner does not take. */
+#define ASKS_WATCHES (1u << WHATS)
+#define ASKS_NOTICES (2u << WHATS)
+enum { WATCHES_SESSION = 16, NOTICES_LEASE = 16384, NOTICES_USER = 131072 };
+
 enum { WAITS_SESSION = 64, WAITS_USER = 2048 };
 enum { OPS_FREE = 64, OPS_SESSION = 128, OPS_USER = 640 }; /* the first of each are not counted */
 
 struct user_session {
     int sock;
-    uint64_t far; /* handle of a lease at the other daemon */
+    uint64_t far;      /* handle of a lease at the other daemon */
+    uint64_t notifies; /* handle of the first attach by which it notified */
+    unsigned notices;  /* that it left */
     struct raw_pool pool;
     struct raw_ring ring;
     struct rdmad_lease_grant_rep lease;
@@ -64,19 +72,22 @@ struct user_session {
 /* What a user does, and what came of it; in memory that it shares with the test. */
 struct user {
     uid_t uid;
-    unsigned sessions, asks; /* asks: bits by enum what */
+    unsigned sessions, asks; /* asks: bits by enum what, and those above */
+    bool takes;
     char dir[256];
     char service[RDMAD_URI_MAX + 1];                           /* to connect to */
     char far_lease[RDMAD_URI_MAX + 1], far[RDMAD_URI_MAX + 1]; /* "": there is no other daemon */
     unsigned got[WHATS], most[WHATS];                          /* all of it, and by one session */
     char no_session[WHATS][RDMAD_TEXT_MAX + 1], no_user[WHATS][RDMAD_TEXT_MAX + 1];
     unsigned waits, most_waits, done_ops;
+    unsigned watches, most_watches;
+    char no_watch[RDMAD_TEXT_MAX + 1];
+    unsigned notices, most_notices, most_of_lease; /* most_notices: by one attach */
     struct user_session s[GREEDY_SESSIONS];
     pid_t pid;
     int tell[2], go[2];
 };
 
-/* asks: bits by enum what. */
 struct user *user_new(uid_t uid, unsigned sessions, unsigned asks, struct tdaemon *d);
 void user_start(struct user *u);
 void user_go_on(struct user *u);

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { POOL = 1 << 16 };
@@ -212,6 +213,33 @@ static void each_opcode_has_its_own_bad_forms(void) {
     struct rdmad_cqe cqe = one(&s, &notified);
     CHECK(cqe.status == 0 && cqe.imm == 77 && cqe.flags == RDMAD_CQE_IMM, "status %d, imm %lu",
           cqe.status, (unsigned long)cqe.imm);
+    stage_down(&s);
+}
+
+/* Its events come when its session ends. */
+static void an_op_that_failed_is_told_of_by_its_user_data_whatever_that_is(void) {
+    static const struct {
+        uint64_t id;
+        const char *told;
+    } ops[] = {{INT64_MAX, "\"op\",\"id\":9223372036854775807,"},
+               {UINT64_C(1) << 63, "\"op\",\"id\":\"9223372036854775808\","},
+               {UINT64_MAX, "\"op\",\"id\":\"18446744073709551615\","}};
+    struct stage s;
+    stage_up(&s);
+    for (unsigned i = 0; i < 3; i++) {
+        struct rdmad_sqe sqe = good_write(&s);
+        sqe.user_data = ops[i].id;
+        sqe.lease = 0;
+        CHECK(one(&s, &sqe).status == RDMAD_E_NO_LEASE, "a write to no lease");
+    }
+    shutdown(s.sock, SHUT_RDWR);
+    tdaemon_expect_objects(s.d, json_incref(s.before));
+    json_t *events = tdaemon_call(s.d, "events", NULL);
+    char *text = json_dumps(events, JSON_COMPACT);
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(strstr(text, ops[i].told), "no %s in %s", ops[i].told, text);
+    free(text);
+    json_decref(events);
     stage_down(&s);
 }
 
@@ -428,6 +456,7 @@ static void entries_that_change_under_way_do_no_harm(void) {
 }
 
 TEST_MAIN(CASE(each_bad_entry_has_its_own_error), CASE(each_opcode_has_its_own_bad_forms),
+          CASE(an_op_that_failed_is_told_of_by_its_user_data_whatever_that_is),
           CASE(a_batch_has_one_completion), CASE(rights_are_kept), CASE(an_ended_lease_says_why),
           CASE(nonsense_indices_end_the_session_only), CASE(a_lazy_reaper_stops_only_itself),
           CASE(entries_that_change_under_way_do_no_harm))

@@ -14,29 +14,10 @@ if [ "${RDMAD_TEST_FABRIC:-tcp}" != tcp ]; then
     exit 77
 fi
 tap=$(dirname "$0")/../support/wiretap.py
-declare -A pid
-
-ctl() { # NAME ARGUMENT...
-    local name=$1
-    shift
-    "$rdmactl" -d "$work/$name" "$@"
-}
 
 # start NAME IDENTITY ENCRYPT
 start() {
-    local name=$1 tries
-    mkdir "$work/$name"
-    echo "{\"fabric\": \"tcp\", \"tcp\": {\"encrypt\": \"$3\"}}" >"$work/$name.json"
-    "$rdmad" --config "$work/$name.json" --runtime-dir "$work/$name" --listen 127.0.0.1:0 --identity "$work/$2" \
-        2>"$work/$name.log" &
-    pids+=($!)
-    pid[$name]=$!
-    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
-        ! ctl "$name" -j status >/dev/null 2>&1 || return 0
-        kill -0 $! 2>/dev/null || fail "daemon $name ended while starting"
-        sleep 0.05
-    done
-    fail "daemon $name does not answer"
+    start_as "$1" "$work/$2" "{\"fabric\": \"tcp\", \"tcp\": {\"encrypt\": \"$3\"}}"
 }
 
 # try WHAT IDENTITIES OWNER LESSEE ENCRYPTION HEARD: both daemons with identities ("with" or "without") and these
@@ -46,7 +27,7 @@ try() {
     echo "* $1"
     start "$a" "$2-a.id" "$3"
     start "$b" "$2-b.id" "$4"
-    "$tap" tap "${pid[$a]}" 127.0.0.3 "$work/$a.heard" >"$work/$a.tap" 2>"$work/$a.tap.log" &
+    "$tap" tap "${pid_of[$a]}" 127.0.0.3 "$work/$a.heard" >"$work/$a.tap" 2>"$work/$a.tap.log" &
     pids+=($!)
     [ "$(first_line "$work/$a.tap" $!)" = ready ] || fail "no tap"
     ctl "$a" share "$work/shared" --ttl 600s >"$work/$a.uri" 2>/dev/null &

@@ -9,7 +9,8 @@
  * questions, ops and registered bytes. Of all together: waits, mappings, ops and registered bytes.
  * Sessions, pool bytes of all together and calls a second are test_limits's. What has no number of
  * its own: huge pages are pool bytes, published names are leases or services, and watches of
- * another daemon's names are questions.
+ * another daemon's names are questions. Beside it: watches of this daemon's names, and
+ * notifications that nobody takes. What a peer's sessions may have here is test_peer_limits's.
  */
 #include "tests/integration/greedy.h"
 #include <errno.h>
@@ -27,8 +28,7 @@
 #define OPS_GREEDY (GREEDY_SESSIONS * OPS_FREE + OPS_USER)
 #define OPS_MOST (OPS_GREEDY + OPS_SESSION)
 
-/* ---- what the daemon counts -------------------------------------------------------------------
- */
+/* ---- what the daemon counts ----------------------------------------------------------------- */
 
 /* Of it, as it is counted in sum, when each of so many sessions asks for all. */
 static uint64_t most_of(const struct limit *l, unsigned sessions) {
@@ -105,8 +105,7 @@ static void expect_back(struct tdaemon *d, json_t *objects, unsigned fds,
               limits[what].name);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------
- */
+/* ---- cases ---------------------------------------------------------------------------------- */
 
 #define OF_SESSIONS                                                                           \
     "\"pools_per_session\": 6, \"rings_per_session\": 4, \"leases_per_session\": 4, "         \
@@ -139,6 +138,22 @@ static void expect_waits(const struct user *u, unsigned all) {
     printf("  uid %u: %u waits, %u a session\n", (unsigned)u->uid, u->waits, u->most_waits);
     CHECK(u->waits == all && u->most_waits == WAITS_SESSION, "%u waits, %u of one session",
           u->waits, u->most_waits);
+}
+
+static void expect_watches(const struct user *u) {
+    printf("  uid %u: %u watches, %u a session; %s\n", (unsigned)u->uid, u->watches,
+           u->most_watches, u->no_watch);
+    CHECK(u->watches == u->sessions * WATCHES_SESSION && u->most_watches == WATCHES_SESSION,
+          "%u watches, %u of one session", u->watches, u->most_watches);
+    CHECK(strstr(u->no_watch, "at most 16; end some"), "said: %s", u->no_watch);
+}
+
+static void expect_notices(const struct user *u, unsigned all) {
+    printf("  uid %u: %u notifications, %u of one lease, %u by one attach\n", (unsigned)u->uid,
+           u->notices, u->most_of_lease, u->most_notices);
+    CHECK(u->notices == all && u->most_of_lease == NOTICES_LEASE &&
+              u->most_notices == RDMAD_NOTIFY_DEPTH,
+          "%u notifications, not %u", u->notices, all);
 }
 
 static struct user *user_come(uid_t uid, unsigned sessions, unsigned asks, struct tdaemon *d,
@@ -202,6 +217,54 @@ static void mappings_are_limited_by_user(void) {
     tdaemon_stop(d);
 }
 
+static void watches_are_limited_by_session(void) {
+    struct tdaemon *d = start("", OF_SESSIONS);
+    json_t *objects = tdaemon_objects(d);
+    unsigned fds = tdaemon_fds(d);
+    const uint64_t none[WHATS] = {0};
+    for (unsigned round = 0; round < 2; round++) {
+        struct user *greedy = user_come(GREEDY, GREEDY_SESSIONS, ASKS_WATCHES, d, "");
+        hear(greedy, d, none);
+        struct user *other = user_come(OTHER, 1, ASKS_WATCHES, d, "");
+        hear(other, d, none);
+        expect_watches(greedy);
+        expect_watches(other);
+        user_stop(greedy);
+        user_stop(other);
+        expect_back(d, objects, fds, none);
+    }
+    json_decref(objects);
+    tdaemon_stop(d);
+}
+
+/* The first time they take them, the second time their sessions end with them. */
+static void notifications_are_limited_by_attach_lease_and_user(void) {
+    struct tdaemon *d = start("", "\"leases_per_session\": 1");
+    json_t *objects = tdaemon_objects(d);
+    unsigned fds = tdaemon_fds(d);
+    const uint64_t none[WHATS] = {0};
+    for (unsigned round = 0; round < 2; round++) {
+        struct user *greedy = user_new(GREEDY, GREEDY_SESSIONS, ASKS_NOTICES, d);
+        struct user *other = user_new(OTHER, 1, ASKS_NOTICES, d);
+        greedy->takes = other->takes = round == 0;
+        user_start(greedy);
+        hear(greedy, d, none);
+        expect_notices(greedy, NOTICES_USER);
+        user_start(other);
+        hear(other, d, none);
+        expect_notices(other, NOTICES_LEASE);
+        for (unsigned i = 0; i < 2 && round == 0; i++) {
+            user_go_on(i ? other : greedy);
+            hear(i ? other : greedy, d, none);
+        }
+        user_stop(greedy);
+        user_stop(other);
+        expect_back(d, objects, fds, none);
+    }
+    json_decref(objects);
+    tdaemon_stop(d);
+}
+
 /* An eighth of all waits is for others, who then get what a session may have. */
 static void the_last_part_of_all_waits_is_for_others(void) {
     struct tdaemon *d = start("\"limits\": {\"waits\": 1024},", OF_SESSIONS);
@@ -233,8 +296,7 @@ static void the_last_part_of_all_mappings_is_for_others(void) {
     tdaemon_stop(d);
 }
 
-/* ---- with another daemon ----------------------------------------------------------------------
- */
+/* ---- with another daemon -------------------------------------------------------------------- */
 
 /* A session at the far daemon attaches to the leases of each of the user's, again and again. */
 static void attach_from_afar(struct user *u, int lessee) {
@@ -294,6 +356,18 @@ static struct user *far_user(uid_t uid, unsigned sessions, struct tdaemon *d,
     return u;
 }
 
+/* All that waited is done, and both users go. */
+static void far_goes_on(struct tdaemon *d, const struct far *far, struct user *users[2],
+                        const uint64_t most[WHATS]) {
+    kill(tdaemon_pid(far->d), SIGCONT);
+    for (unsigned i = 0; i < 2; i++) {
+        user_go_on(users[i]);
+        hear(users[i], d, most);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        user_stop(users[i]);
+}
+
 static void far_round(struct tdaemon *d, const struct far *far) {
     uint64_t before[WHATS], with_greedy[WHATS];
     int sock = raw_session(tdaemon_dir(far->d));
@@ -317,13 +391,7 @@ static void far_round(struct tdaemon *d, const struct far *far) {
     hear(other, d, with_greedy);
     expect_limits(other, d, with_greedy);
     expect_ops(d, OPS_MOST);
-    kill(tdaemon_pid(far->d), SIGCONT);
-    user_go_on(greedy);
-    hear(greedy, d, with_greedy);
-    user_go_on(other);
-    hear(other, d, with_greedy);
-    user_stop(greedy);
-    user_stop(other);
+    far_goes_on(d, far, (struct user *[]){greedy, other}, with_greedy);
     close(sock);
 }
 
@@ -391,13 +459,7 @@ static void the_last_part_of_all_ops_and_registered_bytes_is_for_others(void) {
     user_go_on(other);
     hear(other, d, before);
     expect_ops(d, GREEDY_SESSIONS * OPS_FREE + 448 + OPS_FREE + 32);
-    kill(tdaemon_pid(far.d), SIGCONT);
-    user_go_on(greedy);
-    hear(greedy, d, before);
-    user_go_on(other);
-    hear(other, d, before);
-    user_stop(greedy);
-    user_stop(other);
+    far_goes_on(d, &far, (struct user *[]){greedy, other}, before);
     raw_pool_unmap(&far.pool);
     tdaemon_stop(d);
     tdaemon_stop(far.d);
@@ -405,6 +467,8 @@ static void the_last_part_of_all_ops_and_registered_bytes_is_for_others(void) {
 
 TEST_MAIN(CASE(what_sessions_make_is_limited_by_session_and_user),
           CASE(pool_bytes_are_limited_by_session_and_user), CASE(mappings_are_limited_by_user),
+          CASE(watches_are_limited_by_session),
+          CASE(notifications_are_limited_by_attach_lease_and_user),
           CASE(the_last_part_of_all_waits_is_for_others),
           CASE(the_last_part_of_all_mappings_is_for_others),
           CASE(what_waits_at_another_daemon_is_limited_by_session_and_user),

@@ -8,34 +8,16 @@ set -euo pipefail
 . "$(dirname "$0")/daemons.sh"
 # shellcheck source=tests/support/certificates.sh
 . "$(dirname "$0")/../support/certificates.sh"
-declare -A port pid
+declare -A port
 replay=$(dirname "$0")/../support/replay.py
-
-ctl() { # NAME ARGUMENT...
-    local name=$1
-    shift
-    "$rdmactl" -d "$work/$name" "$@"
-}
 
 # No peer goes because it is idle, however long the rest takes.
 busy='"peer": {"idle_ms": 3600000}'
-echo "{$busy}" >"$work/busy.json"
 
-# start NAME [CONFIG]: with the identity $work/NAME.id, if there is one; its port is port[NAME].
+# start NAME [SETTINGS]: with the identity $work/NAME.id, if there is one; its port is port[NAME].
 start() {
-    local name=$1 settings=${2:-$work/busy.json} tries
-    mkdir -p "$work/$name"
-    "$rdmad" --runtime-dir "$work/$name" --listen 127.0.0.1:0 --identity "$work/$name.id" --config "$settings" \
-        2>>"$work/$name.log" &
-    pids+=($!)
-    pid[$name]=$!
-    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
-        ! ctl "$name" -j status >"$work/$name.status" 2>/dev/null || break
-        kill -0 $! 2>/dev/null || fail "daemon $name ended while starting"
-        sleep 0.05
-    done
-    [ -s "$work/$name.status" ] || fail "daemon $name does not answer"
-    port[$name]=$(sed -nE 's/.*"port": *([0-9]+).*/\1/p' "$work/$name.status" | head -1)
+    start_as "$1" "$work/$1.id" "${2:-{$busy\}}"
+    port[$1]=$(ctl "$1" -j status | sed -nE 's/.*"port": *([0-9]+).*/\1/p' | head -1)
 }
 
 # up NAME: how many peers are up there.
@@ -118,7 +100,7 @@ echo "* whom a user may reach is a matter of certificates, not of addresses"
 make_identity "$work/bound.id" "$work/ca" node-bound
 rules() { echo "{$busy, \"policy\": {\"users\": [{\"peers\": [$1]}]}}" >"$work/bound.json"; }
 rules '"127.0.0.1", "node-b"'
-start bound "$work/bound.json"
+start bound "$(<"$work/bound.json")"
 for _ in first second; do # the second finds the peer up
     if ctl bound fetch "$uri" -o "$work/fetched" 2>"$work/said"; then fail "node-a was reached"; fi
     grep -q 'reach the daemon "node-a": "peers"' "$work/said" || fail "$(<"$work/said")"
@@ -128,8 +110,8 @@ eventually told_twice
 rules '"node-a"'
 ctl bound reload >/dev/null || fail "reload"
 ctl bound fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
-kill "${pid[bound]}"
-wait "${pid[bound]}" || fail "bound ended badly" # its peer at a has gone before others are counted
+kill "${pid_of[bound]}"
+wait "${pid_of[bound]}" || fail "bound ended badly" # its peer at a has gone before others are counted
 
 echo "* in clear: neither way, and both say why"
 start plain
@@ -222,7 +204,7 @@ for ((round = 0; round < 3; round++)); do
     make_certificate "$work/a.id" "$work/next" node-a
     make_certificate "$work/b.id" "$work/next" node-b
     ctl a reload >/dev/null
-    kill -HUP "${pid[b]}"
+    kill -HUP "${pid_of[b]}"
 done
 was=$(tail -n 1 "$work/fetches")
 more() { [ "$(tail -n 1 "$work/fetches")" -gt $((was + 3)) ]; }

@@ -16,11 +16,6 @@ run() { # NAME LISTEN: waits until it answers
     pids+=($!)
     await_daemon "$1" $!
 }
-ctl() {
-    local name=$1
-    shift
-    "$rdmactl" -d "$work/$name" "$@"
-}
 echo "* init, join, share, fetch"
 mkdir "$work/a" "$work/b" "$work/c"
 ctl a cluster init --name alpha --identity "$work/a.id" --address "127.0.0.1:$port" >"$work/init"

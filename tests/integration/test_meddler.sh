@@ -16,23 +16,11 @@ if [ "${RDMAD_TEST_FABRIC:-tcp}" != tcp ]; then
 fi
 wiretap=$(dirname "$0")/../support/wiretap.py
 seed=${RDMAD_TEST_SEED:-$RANDOM}
-declare -A pid
-
-ctl() { # NAME ARGUMENT...
-    local name=$1
-    shift
-    "$rdmactl" -d "$work/$name" "$@"
-}
 
 start() { # NAME
-    mkdir "$work/$1"
     make_identity "$work/$1.id" "$work/ca" "node-$1"
-    echo '{"fabric": "tcp", "tcp": {"dead_peer_ms": 1000}, "peer": {"ping_ms": 200, "dead_ms": 1000}}' >"$work/$1.json"
-    "$rdmad" --config "$work/$1.json" --runtime-dir "$work/$1" --listen 127.0.0.1:0 --identity "$work/$1.id" \
-        2>"$work/$1.log" &
-    pids+=($!)
-    pid[$1]=$!
-    await_daemon "$1" $!
+    start_as "$1" "$work/$1.id" \
+        '{"fabric": "tcp", "tcp": {"dead_peer_ms": 1000}, "peer": {"ping_ms": 200, "dead_ms": 1000}}'
 }
 
 make_ca "$work/ca" cluster
@@ -45,7 +33,7 @@ uri=$(first_line "$work/uri" $!)
 control=$(ctl a -j status | sed -nE 's/.*"port": *([0-9]+).*/\1/p' | head -1)
 
 echo "* seed $seed"
-"$wiretap" meddle "${pid[a]}" 127.0.0.3 "$work/done" "$seed" >"$work/meddler" 2>"$work/meddler.log" &
+"$wiretap" meddle "${pid_of[a]}" 127.0.0.3 "$work/done" "$seed" >"$work/meddler" 2>"$work/meddler.log" &
 pids+=($!)
 meddler=$!
 [ "$(first_line "$work/meddler" $meddler)" = ready ] || fail "no meddler"
@@ -81,7 +69,7 @@ echo "* $good fetches were good, $bad were told why not; $(sort "$work/done" | u
 
 echo "* left alone they work"
 for name in a b; do
-    kill -0 "${pid[$name]}" || fail "daemon $name ended"
+    kill -0 "${pid_of[$name]}" || fail "daemon $name ended"
 done
 ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
 cmp "$work/shared" "$work/fetched" || fail "other bytes"

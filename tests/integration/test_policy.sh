@@ -40,13 +40,6 @@ user() { # UID RDMACTL-ARGUMENTS...
 }
 root() { "$rdmactl" -d "$work/a" "$@"; }
 
-refused() { # WORDS COMMAND...
-    local words=$1
-    shift
-    if "$@" >"$work/said" 2>&1; then fail "not refused: $*"; fi
-    grep -q -- "$words" "$work/said" || fail "$*: $(<"$work/said")"
-}
-
 # expect PYTHON-EXPRESSION COMMAND...: of d, what the command prints with -j.
 expect() {
     local what=$1
@@ -110,15 +103,15 @@ expect "d['shown'] == 'own' and d['objects']['sessions'] == 0 and d['objects']['
 expect "d['shown'] == 'all' and d['objects']['sessions'] == 3" root -j status
 for verb in "peer show" "link show" metrics "config show"; do
     # shellcheck disable=SC2086 # words
-    refused 'admin "all"' user 1000 $verb
+    expect_refused 'admin "all"' user 1000 $verb
     # shellcheck disable=SC2086 # words
     root $verb >/dev/null || fail "root: $verb"
 done
 expect "{r['who'] for r in d['limits']} == {'uid:1000'}" user 1000 -j limit show
 expect "{'uid:0', 'uid:1000', 'uid:1001'} <= {r['who'] for r in d['limits']}" root -j limit show
-refused "your own limits only" user 1000 limit show uid:1001
-refused "your own limits only" user 1000 limit show "peer:x"
-refused "your own policy only" user 1000 policy show 1001
+expect_refused "your own limits only" user 1000 limit show uid:1001
+expect_refused "your own limits only" user 1000 limit show "peer:x"
+expect_refused "your own policy only" user 1000 policy show 1001
 expect "d['uid'] == 1000 and {r['key']: r['value'] for r in d['policy']}['admin'] == 'own'" \
     user 1000 -j policy show
 expect "{r['key']: r['value'] for r in d['policy']}['admin'] == 'act'" root -j policy show
@@ -128,27 +121,27 @@ lease_of() { root -j lease show | python3 -c 'import json, sys
 print(next(r["id"] for r in json.load(sys.stdin)["leases"] if r["uid"] == int(sys.argv[1])))' "$1"; }
 session_of() { root -j session show | python3 -c 'import json, sys
 print(next(r["id"] for r in json.load(sys.stdin)["sessions"] if r["uid"] == int(sys.argv[1])))' "$1"; }
-refused "no lease" user 1000 lease revoke "$(lease_of 1001)"
-refused "no session" user 1000 session kick "$(session_of 1001)"
+expect_refused "no lease" user 1000 lease revoke "$(lease_of 1001)"
+expect_refused "no session" user 1000 session kick "$(session_of 1001)"
 for verb in reload "peer add 127.0.0.1:1" "limit set uid:1000 weight=10000"; do
     # shellcheck disable=SC2086 # words
-    refused "changes the daemon" user 1000 $verb
+    expect_refused "changes the daemon" user 1000 $verb
 done
 # The group that the machine may have would do; debian/tests/services asks where it surely has it.
 if getent group rdmad >/dev/null; then
-    refused "usermod -aG rdmad \$(id -un 1000)" user 1000 reload
+    expect_refused "usermod -aG rdmad \$(id -un 1000)" user 1000 reload
 else
     ! grep usermod "$work/said" || fail "told to join a group that there is not"
 fi
 expect "len(d['leases']) == 3" root -j lease show
 user 1000 lease revoke "$(lease_of 1000)" || fail "its own lease"
-refused "no session" user 1000 session pause "$(session_of 1001)"
+expect_refused "no session" user 1000 session pause "$(session_of 1001)"
 user 1001 session pause "$(session_of 1001)" >/dev/null || fail "its own session's pause"
 expect "[r['state'] for r in d['sessions']] == ['paused']" user 1001 -j session show
 user 1001 session resume "$(session_of 1001)" >/dev/null || fail "its own pause"
 root session pause "$(session_of 1001)" --why "a look" >/dev/null || fail "root may not pause a session"
 expect "d['sessions'][0]['paused_by'] == 0 and 'a look' in d['sessions'][0]['paused_why']" user 1001 -j session show
-refused "only who has admin \"act\"" user 1001 session resume "$(session_of 1001)"
+expect_refused "only who has admin \"act\"" user 1001 session resume "$(session_of 1001)"
 expect "[r['state'] for r in d['sessions']] == ['paused']" user 1001 -j session show
 root session resume "$(session_of 1001)" >/dev/null || fail "root may not resume a session"
 expect "[r['state'] for r in d['sessions']] == ['open']" user 1001 -j session show
@@ -172,25 +165,25 @@ cat >"$work/a.json" <<'JSON'
  ]}}
 JSON
 root reload >/dev/null || fail "reload"
-refused "publish the name \"x\".*$work/a.json:3" user 1000 share "$work/data/file" --name x
+expect_refused "publish the name \"x\".*$work/a.json:3" user 1000 share "$work/data/file" --name x
 share 1000 ann.x
 user 1000 fetch "$uri" >/dev/null || fail "a name that it may reach"
 share 0 other
-refused "reach the name \"other\".*a.json:3" user 1000 fetch rdmad:///other
+expect_refused "reach the name \"other\".*a.json:3" user 1000 fetch rdmad:///other
 expect "0 in {r['uid'] for r in d['sessions']}" user 1000 -j session show
-refused "changes the daemon" user 1000 reload
+expect_refused "changes the daemon" user 1000 reload
 ! grep usermod "$work/said" || fail "told to join a group, although a rule decides"
-refused 'admin "own"' user 1001 session show
-refused "share with everybody.*a.json:4" user 1001 share "$work/data/file"
-refused "use rdmad.*a.json:5" user 1002 share "$work/data/file"
-refused "right to.*a.json:6" user 1003 fetch rdmad:///other
-refused "reach the daemon \"127.0.0.9\"" user 1003 fetch rdmad://127.0.0.9:1/other
+expect_refused 'admin "own"' user 1001 session show
+expect_refused "share with everybody.*a.json:4" user 1001 share "$work/data/file"
+expect_refused "use rdmad.*a.json:5" user 1002 share "$work/data/file"
+expect_refused "right to.*a.json:6" user 1003 fetch rdmad:///other
+expect_refused "reach the daemon \"127.0.0.9\"" user 1003 fetch rdmad://127.0.0.9:1/other
 expect "{r['key']: (r['value'], r['from']) for r in d['policy']}['limits.sessions_per_uid'] ==
         (2, '$work/a.json:4')" root -j policy show 1001
 printf '{"policy": {"users": [\n{"match": {"uid": 1}, "conect": true}]}}' >"$work/a.json"
-refused "a.json:2:23: unknown key \"conect\"" root reload
-refused "a.json:2:23: unknown key \"conect\"" "$rdmactl" config check "$work/a.json"
-refused 'admin "own"' user 1001 session show
+expect_refused "a.json:2:23: unknown key \"conect\"" root reload
+expect_refused "a.json:2:23: unknown key \"conect\"" "$rdmactl" config check "$work/a.json"
+expect_refused 'admin "own"' user 1001 session show
 
 echo "* a limit that is set holds at once, for that user only, and says how long"
 root limit set uid:1004 sessions_per_uid=1 weight=300 priority=-1 >"$work/said" || fail "$(<"$work/said")"
@@ -198,7 +191,7 @@ grep -q "until rdmad ends" "$work/said" || fail "$(<"$work/said")"
 expect "{r['key']: (r['value'], r['from']) for r in d['limits']}['weight'] == (300, 'set at run time')" \
     root -j limit show uid:1004
 share 1004 d1
-refused "uid 1004 may have 1 sessions, has 1 and asked for 1 more" user 1004 share "$work/data/file"
+expect_refused "uid 1004 may have 1 sessions, has 1 and asked for 1 more" user 1004 share "$work/data/file"
 share 1005 e1
 expect "{r['key']: (r['value'], r['used']) for r in d['limits']}['sessions_per_uid'] == (1, 1)" \
     user 1004 -j limit show
@@ -211,18 +204,18 @@ done
 expect "[c['result'] for c in d['checks'] if c['check'] == 'own limits'] == ['good']" user 1006 -j doctor
 # Of objects, too: the user's, of all sessions.
 root limit set uid:1004 sessions_per_uid=2 leases_per_uid=1 >/dev/null || fail "limit set"
-refused "uid 1004 may have 1 leases, has 1 and asked for 1 more; give some back or raise limits.leases_per_uid" \
+expect_refused "uid 1004 may have 1 leases, has 1 and asked for 1 more; give some back or raise limits.leases_per_uid" \
     user 1004 share "$work/data/file"
 expect "{r['key']: (r['value'], r['used']) for r in d['limits']}['leases_per_uid'] == (1, 1)" user 1004 -j limit show
 root limit set uid:1004 sessions_per_uid=1 leases_per_uid=0 >/dev/null || fail "limit set"
 expect "{r['key']: r['value'] for r in d['limits']}['leases_per_uid'] == 64 * 1024" root -j limit show uid:1004
 root limit set uid:1004 limits.pool_bytes_per_uid=1K >/dev/null || fail "limit set"
 root limit set uid:1004 sessions_per_uid=2 >/dev/null || fail "limit set"
-refused "may have 1 KiB of pool memory" user 1004 share "$work/data/file"
-refused "sessions_per_uid is 0" root limit set uid:1004 weight=5 sessions_per_uid=0
+expect_refused "may have 1 KiB of pool memory" user 1004 share "$work/data/file"
+expect_refused "sessions_per_uid is 0" root limit set uid:1004 weight=5 sessions_per_uid=0
 expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 300" root -j limit show uid:1004
-refused 'no limit "sessions" of a user' root limit set uid:1004 sessions=1
-refused "names nobody" root limit set 1004 weight=1
+expect_refused 'no limit "sessions" of a user' root limit set uid:1004 sessions=1
+expect_refused "names nobody" root limit set 1004 weight=1
 root limit set "peer:*unnamed*" weight=50 >/dev/null || fail "a peer's"
 expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 50" root -j limit show "peer:*unnamed*"
 root limit set "peer:*unnamed*" attaches=7 channels=8 connections=9 notifications=640 \
@@ -231,7 +224,7 @@ expect "{r['key']: (r['value'], r['used']) for r in d['limits'] if r['key'] in
          ('attaches', 'channels', 'connections', 'notifications', 'questions_per_second')} ==
         {'attaches': (7, 0), 'channels': (8, 0), 'connections': (9, 0), 'notifications': (640, 0),
          'questions_per_second': (500, None)}" root -j limit show "peer:*unnamed*"
-refused "no limit \"sessions_per_uid\" of a peer" root limit set "peer:x" sessions_per_uid=1
+expect_refused "no limit \"sessions_per_uid\" of a peer" root limit set "peer:x" sessions_per_uid=1
 
 echo "* a tenant in namespaces of its own has one socket and sees nobody"
 # contained TENANT COMMAND...
@@ -281,14 +274,14 @@ verbs=("status" "session show" "pool show" "lease show" "lease show --all" "peer
     "session kick $session" "lease revoke $lease" "limit set uid:0 weight=1" "peer add 127.0.0.1:1")
 for verb in "${verbs[@]}"; do
     # shellcheck disable=SC2086 # words
-    refused "control.sock" contained blue "$ctl" $verb
+    expect_refused "control.sock" contained blue "$ctl" $verb
 done
-refused "the daemon does not answer" contained blue "$ctl" doctor
+expect_refused "the daemon does not answer" contained blue "$ctl" doctor
 for other in hosts reds; do
-    refused "nothing is published as" contained blue "$ctl" fetch "rdmad:///$other"
+    expect_refused "nothing is published as" contained blue "$ctl" fetch "rdmad:///$other"
 done
-refused "nothing is published as" contained red "$ctl" fetch rdmad:///large
-refused "nothing is published as" root fetch rdmad:///large
+expect_refused "nothing is published as" contained red "$ctl" fetch rdmad:///large
+expect_refused "nothing is published as" root fetch rdmad:///large
 
 if [ -e "$RDMAD_BUILD/python/rdmad/_declared.py" ]; then
     # Who lists the names of its daemon and watches them, until "end" comes; one a line.
@@ -329,14 +322,14 @@ expect "any(e['uid'] == 65532 for e in d['events'])" root -j events
 expect "d['objects']['sessions'] == 0 and d['objects']['leases'] == 0 and d['traffic']['ops'] == 0" user 65532 -j status
 user 65532 top -b -n 1 >"$work/said" || fail "$(<"$work/said")"
 ! grep -q 65532 "$work/said" || fail "top: $(<"$work/said")"
-refused "nothing is known of" user 65532 why session "$session"
-refused "nothing is known of" user 65532 why lease "$lease"
-refused "no session" user 65532 session pause "$session"
-refused "no session" user 65532 session kick "$session"
-refused "no lease" user 65532 lease revoke "$lease"
+expect_refused "nothing is known of" user 65532 why session "$session"
+expect_refused "nothing is known of" user 65532 why lease "$lease"
+expect_refused "no session" user 65532 session pause "$session"
+expect_refused "no session" user 65532 session kick "$session"
+expect_refused "no lease" user 65532 lease revoke "$lease"
 for verb in "peer show" "link show" metrics; do
     # shellcheck disable=SC2086 # words
-    refused 'admin "all"' user 65532 $verb
+    expect_refused 'admin "all"' user 65532 $verb
 done
 user 65532 trace --for 3s >"$work/traced" 2>"$work/traced.log" &
 tracer=$!
@@ -370,9 +363,9 @@ root events >"$work/said"
 grep -q '(uid 65532@blue)' "$work/said" || fail "events: $(<"$work/said")"
 root why session "$session" >"$work/said"
 grep -q 'uid 65532 of tenant' "$work/said" || fail "why: $(<"$work/said")"
-refused 'no tenant "green" has a socket here' root limit set uid:65532@green weight=1
-refused 'no tenant "green" has a socket here' root trace --uid 65532@green
-refused "your own limits only" user 65532 limit show uid:65532@blue
+expect_refused 'no tenant "green" has a socket here' root limit set uid:65532@green weight=1
+expect_refused 'no tenant "green" has a socket here' root trace --uid 65532@green
+expect_refused "your own limits only" user 65532 limit show uid:65532@blue
 echo "$size bytes moved by a tenant's socket alone"
 
 echo "* what is gone is given back"

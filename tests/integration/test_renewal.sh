@@ -13,12 +13,6 @@ set -euo pipefail
 
 keep_port
 
-ctl() { # NAME ARGUMENT...
-    local name=$1
-    shift
-    "$rdmactl" -d "$work/$name" "$@"
-}
-
 run() { # NAME LISTEN: waits until it answers
     "$rdmad" --runtime-dir "$work/$1" --identity "$work/$1.id" --listen "$2" 2>>"$work/$1.log" &
     pids+=($!)

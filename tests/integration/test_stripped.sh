@@ -16,21 +16,10 @@ if [ "${RDMAD_TEST_FABRIC:-tcp}" != tcp ]; then
     exit 77
 fi
 strip=$(dirname "$0")/../support/strip.py
-declare -A pid
-
-ctl() { # NAME ARGUMENT...
-    local name=$1
-    shift
-    "$rdmactl" -d "$work/$name" "$@"
-}
 
 start() { # NAME
-    mkdir "$work/$1"
     make_identity "$work/$1.id" "$work/ca" "node-$1"
-    "$rdmad" --config "$work/soon.json" --runtime-dir "$work/$1" --listen 127.0.0.1:0 --identity "$work/$1.id" 2>"$work/$1.log" &
-    pids+=($!)
-    pid[$1]=$!
-    await_daemon "$1" $!
+    start_as "$1" "$work/$1.id" '{"lease": {"attach_timeout_ms": 1500}}'
 }
 
 peers() { # NAME: that are up there
@@ -78,7 +67,6 @@ knocks() { # HOW WORDS
     [ "$(peers a)" = 0 ] || fail "there is a peer after $1"
 }
 
-echo '{"lease": {"attach_timeout_ms": 1500}}' >"$work/soon.json"
 make_ca "$work/ca" cluster
 start a
 start b
@@ -112,7 +100,7 @@ data_reasons=0
 # stripped_data DEED WORDS: no byte is fetched when that is done to all data connections, of which b says WORDS.
 stripped_data() {
     local proxy
-    "$strip" data "$1" "$port" "${pid[a]}" 127.0.0.3 >"$work/data.$1" 2>"$work/data.$1.log" &
+    "$strip" data "$1" "$port" "${pid_of[a]}" 127.0.0.3 >"$work/data.$1" 2>"$work/data.$1.log" &
     proxy=$!
     pids+=("$proxy")
     [ "$(first_line "$work/data.$1" "$proxy")" = ready ] || fail "nobody stands between"
@@ -138,7 +126,7 @@ stripped_data old_answer 'unsupported protocol'
 
 echo "* left alone they work, and nothing was told again"
 for name in a b; do
-    kill -0 "${pid[$name]}" || fail "daemon $name ended"
+    kill -0 "${pid_of[$name]}" || fail "daemon $name ended"
     [ -z "$(audited "$name")" ] || fail "$name has told more: $(audited "$name")"
 done
 ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"

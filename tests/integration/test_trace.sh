@@ -23,12 +23,6 @@ sees() {
     "$rdmactl" -d "$work/$1" -j trace "${@:3}" >"$work/traced" || fail "trace ${*:3}: $(cat "$work/traced")"
     has traced "$2"
 }
-fails() { # WORDS COMMAND...
-    local words=$1
-    shift
-    if "$@" >"$work/said" 2>&1; then fail "it went well: $*"; fi
-    grep -qF -- "$words" "$work/said" || fail "$*: not '$words' but $(cat "$work/said")"
-}
 # raw_open DAEMON; raw_do STEP: a connection by trace_raw.py; what it said is in $work/answer.
 raw_open() {
     mkfifo "$work/steps"
@@ -106,13 +100,13 @@ sees b 'd["ops"] == [] and d["dropped"] == 0' --for 300ms --slower 600000000
 sees b 'd["ops"] == [] and d["dropped"] == 0' --for 300ms --failed
 sees b 'set(o["what"] for o in d["ops"]) == {"begun", "ended"} and
     all(o["latency_us"] is None and o["status"] is None for o in d["ops"] if o["what"] == "begun")' -n 200 --begun --op write
-fails 'there is no op "writ"' b trace --op read,writ
-fails 'knows whether it fails' b trace --begun --failed
-fails 'say when it ends' b -j trace
-fails 'is out of range' b trace -n 0
-for nobody in 1000x x @blue 1000@ -1 4294967295; do fails 'names nobody' b trace "--uid=$nobody"; done
-fails 'no tenant "blue" has a socket here' b trace --uid 1000@blue
-fails '"tenant" goes with "uid"' python3 -c 'import json, socket, sys
+expect_refused 'there is no op "writ"' b trace --op read,writ
+expect_refused 'knows whether it fails' b trace --begun --failed
+expect_refused 'say when it ends' b -j trace
+expect_refused 'is out of range' b trace -n 0
+for nobody in 1000x x @blue 1000@ -1 4294967295; do expect_refused 'names nobody' b trace "--uid=$nobody"; done
+expect_refused 'no tenant "blue" has a socket here' b trace --uid 1000@blue
+expect_refused '"tenant" goes with "uid"' python3 -c 'import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 s.sendall(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"trace\", \"params\": {\"tenant\": \"blue\"}}\n")
@@ -167,7 +161,7 @@ start_tracer() {
     first_line "$work/place$1" $! >/dev/null
 }
 for n in 1 2 3 4; do start_tracer "$n"; done
-fails '4 trace already' "$rdmactl" -d "$work/c" trace --for 1s
+expect_refused '4 trace already' "$rdmactl" -d "$work/c" trace --for 1s
 "$rdmactl" -d "$work/c" bench nop -n 10 >/dev/null
 for n in 1 2 3 4; do
     shown() { grep -q ' nop ' "$work/place$n"; }
@@ -209,14 +203,14 @@ other -j trace --for 500ms >"$work/traced"
 has traced 'd["ops"] == [] and d["dropped"] == 0'
 other -j trace --for 500ms --session 1 >"$work/traced"
 has traced 'd["ops"] == [] and d["dropped"] == 0'
-fails 'you are uid 12345, and see your own' other trace --uid 0
-fails 'the ops of uid 12345@blue are shown' other trace --uid 12345@blue
+expect_refused 'you are uid 12345, and see your own' other trace --uid 0
+expect_refused 'the ops of uid 12345@blue are shown' other trace --uid 12345@blue
 rm -f "$work/lines" # first_line would read what one before has said
 setpriv --reuid 12345 --regid 12345 --clear-groups "$rdmactl" -d "$work/d" trace >"$work/lines" 2>/dev/null &
 pids+=($!)
 tracer=$!
 first_line "$work/lines" "$tracer" >/dev/null
-fails 'uid 12345 traces already' other trace --for 1s
+expect_refused 'uid 12345 traces already' other trace --for 1s
 other bench nop -n 100 >/dev/null
 own() { [ "$(grep -c ' 12345 -  *nop ' "$work/lines")" -ge 100 ]; }
 eventually own

@@ -8,6 +8,7 @@ struct outcome out;
 static struct config config;
 struct mailbox box;
 static unsigned fds_before;
+unsigned rig_kept_fds;
 
 static unsigned open_fds(void) {
     unsigned n = 0;
@@ -40,6 +41,7 @@ void rig_set_up(void) {
     list_init(&st.sessions);
     timers_init(&st.timers, NULL, NULL);
     quota_init(&st.quota, &limits);
+    rig_kept_fds = 0;
     fds_before = open_fds();
 }
 
@@ -53,7 +55,7 @@ void rig_tear_down(void) {
     for (int r = 0; r < QUOTA_COUNT; r++)
         cr_assert_eq(charged((enum quota_resource)r), 0, "resource %d is still charged", r);
     cr_assert(list_empty(&st.quota.uids));
-    cr_assert_eq(open_fds(), fds_before, "a descriptor is left");
+    cr_assert_eq(open_fds(), fds_before + rig_kept_fds, "a descriptor is left");
     cr_assert_eq(mappings_of("rdmad-"), 0, "memory is left");
     cr_assert_eq(fake_memories, 0, "memory is still known to the devices");
     offload_stop(st.offload);

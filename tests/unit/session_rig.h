@@ -46,6 +46,8 @@ unsigned mappings_of(const char *name);
 void rig_set_up(void);
 uint64_t charged(enum quota_resource r);
 void rig_tear_down(void);
+/* How many descriptors the case leaves on purpose; 0 unless it says so. */
+extern unsigned rig_kept_fds;
 struct session *session(void);
 void populate_and_seal(int fd, size_t bytes, bool writable);
 void on_pool(void *arg, struct pool *pool, int fd, const struct error *result);

@@ -347,6 +347,7 @@ Test(pool, who_sends_memory_that_is_refused_waits_until_it_is_closed) {
     struct porter *porter = porter_rig(base, NULL);
     struct rota *rota = rota_new(base);
     int pair[2];
+    rig_kept_fds = 2; /* both ends of the porter's pair stay open until the process ends */
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     cr_assert_eq(conn_new(base, porter, rota, pair[0], 0, &events, NULL, &s->conn), 0);
     sem_init(&gate, 0, 0);

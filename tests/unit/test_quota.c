@@ -6,6 +6,7 @@
 #include "daemon/state/limits.h"
 #include "daemon/state/quota.h"
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct quota q;
@@ -161,6 +162,30 @@ Test(quota, a_tenants_user_has_an_account_of_its_own_and_limits_may_be_a_users_o
     quota_discharge(&a);
     quota_discharge(&b);
     quota_uid_unref(&q, boxed);
+}
+
+/* A refusal names a setting; that setting leads back to what was refused. */
+Test(quota, the_setting_that_a_refusal_names_limits_what_was_refused) {
+    enum quota_resource of;
+    bool of_session;
+    char key[64];
+    for (enum quota_resource r = 0; r < QUOTA_COUNT; r++)
+        for (unsigned i = 0; i < 2; i++) {
+            struct error err = {0};
+            struct quota_charge c = {0};
+            uint64_t more = i ? 11 : 16;
+            if (i && (r == QUOTA_SESSIONS || r == QUOTA_MAPPINGS))
+                continue; /* a session has no limit of these */
+            cr_assert_eq(quota_charge(&q, i ? &session : NULL, uid, r, more, &c, &err),
+                         RDMAD_E_LIMIT);
+            const char *named = strstr(err.text, "raise limits.");
+            cr_assert(named && sscanf(named, "raise %63s", key) == 1, "%s", err.text);
+            cr_assert(quota_find_key(key, &of, &of_session), "%s", key);
+            cr_expect_eq(of, r, "%s", key);
+            cr_expect_eq(of_session, i == 1, "%s", key);
+        }
+    cr_expect_not(quota_find_key("limits.ops_per_uid", &of, &of_session));
+    cr_expect_not(quota_find_key("limits.pool_bytes", &of, &of_session));
 }
 
 Test(quota, a_charge_that_outlives_its_session_is_the_uids_until_it_is_undone) {
