@@ -16,7 +16,7 @@ RATE = 200_000_000
 PART = 128 << 10            # an op that is moved in one piece: what was moved is told op by op
 DEEP = 256                  # ops: a crowd of one session that has to wait for a processor runs dry later
 SHALLOW = 16                # over a slow device: what 64 sessions have posted ends before its deadline
-STORMS = ("doorbell", "cancel", "attach", "session", "request")
+STORMS = ("compute", "doorbell", "cancel", "attach", "session", "request")
 # sessions, rings, depth, bytes
 POLITE, HOSTILE = (1, 1, 16, 1 << 20), (64, 16, 64, 1 << 20)
 # All at once: rings as deep as there are, of which the first alone has as many ops as a session may have in

@@ -8,6 +8,7 @@
  * rings in which there is nothing, "cancel" submits a write and cancels it, "attach" attaches to
  * the lease and ends that, "session" opens a session with a pool and a ring and closes it, and
  * "request" asks for the daemon's names. What is refused, by a limit or a rate, is tried again.
+ * "compute" asks for nothing: what a storm costs its neighbour beyond that is rdmad's doing.
  *
  * They run with SCHED_IDLE: the processors that they take by themselves are the kernel's to share
  * out (CPUWeight=, cpu.weight), and would hide what they take of the daemon.
@@ -123,15 +124,20 @@ static int round_request(struct storm *s) {
     return rdmad_names_list(s->session, NULL, "", NULL, 0, names, 4, &count);
 }
 
+static int round_compute(struct storm *s) {
+    static volatile unsigned long turns;
+    (void)s;
+    turns++;
+    return 0;
+}
+
 static const struct kind {
     const char *name;
     int attach, rings;
     int (*round)(struct storm *);
-} kinds[] = {{"doorbell", 0, RINGS, round_doorbell},
-             {"cancel", 1, 1, round_cancel},
-             {"attach", 0, 0, round_attach},
-             {"session", 0, 0, round_session},
-             {"request", 0, 0, round_request}};
+} kinds[] = {{"doorbell", 0, RINGS, round_doorbell}, {"cancel", 1, 1, round_cancel},
+             {"attach", 0, 0, round_attach},         {"session", 0, 0, round_session},
+             {"request", 0, 0, round_request},       {"compute", 0, 0, round_compute}};
 
 static const struct kind *kind_of(const char *name) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -161,7 +167,8 @@ static int storm_on(struct storm *s, const struct kind *k, int tell) {
 int main(int argc, char **argv) {
     const struct kind *k = argc == 4 ? kind_of(argv[3]) : NULL;
     if (!k) {
-        fprintf(stderr, "usage: %s RUNTIME_DIR URI doorbell|cancel|attach|session|request\n",
+        fprintf(stderr,
+                "usage: %s RUNTIME_DIR URI doorbell|cancel|attach|session|request|compute\n",
                 argv[0]);
         return 2;
     }

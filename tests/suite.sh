@@ -29,6 +29,9 @@ fuzz) only=(-L fuzz) ;;
 esac
 case $what in
 units) only+=(-L unit) priority=5 ;;
-others) only+=(-LE unit) ;;
+others)
+    only+=(-LE unit)
+    jobs=$((jobs + 1)) # most of them wait most of the time
+    ;;
 esac
 exec nice -n "$priority" ctest --test-dir "build-$preset" -j "$jobs" --output-on-failure --no-tests=error "${only[@]}"
