@@ -41,7 +41,7 @@ watched() { # PID yes|no [PROBE...]
 # look NAME PID [ARGUMENT...]: what it prints is in NAME.out when unlook has ended it.
 declare -A looking
 look() {
-    BPFTRACE_MAX_PROBES=512 bpftrace -p "$2" "$scripts/$1.bt" "${@:3}" >"$work/$1.out" 2>"$work/$1.err" &
+    BPFTRACE_MAX_PROBES=512 bpftrace -B line -p "$2" "$scripts/$1.bt" "${@:3}" >"$work/$1.out" 2>"$work/$1.err" &
     looking[$1]=$!
     pids+=($!)
     local names
@@ -100,6 +100,7 @@ echo "  $far rounds to a peer and $near here: each op in each stage, once"
 echo "* the life of a lease"
 look lease_life "$a"
 rounds a b
+eventually grep -q "has ended" "$work/lease_life.out" # what is told just before unlook may get lost
 unlook lease_life
 lease=$(sed -nE 's/^lease ([0-9]+) granted by session [1-9][0-9]* of uid [0-9]+: 65536 bytes for 3600000 ms$/\1/p' "$work/lease_life.out")
 [ -n "$lease" ] || { cat "$work/lease_life.out"; fail "no lease was granted"; }
