@@ -35,6 +35,19 @@ static int run(uint8_t opcode, uint64_t lease, uint64_t length, uint64_t user_da
     return rig_do(&c, &sqe).status;
 }
 
+/* Between two daemons, in place of routes_up. */
+static void channel_up(struct chan *chan) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 1);
+    chan_remote_up(&rig, chan, 4096);
+}
+
+static void channel_down(struct chan *chan) {
+    chan_down(chan);
+    rig_down(&rig);
+}
+
 /* ---- the ring ------------------------------------------------------------------------------- */
 
 static void put(struct trace_ring *ring, uint64_t number) {
@@ -142,11 +155,8 @@ Test(trace, more_ops_in_a_turn_than_there_are_notes_are_all_recorded) {
 }
 
 Test(trace, a_message_has_its_peer_at_either_end) {
-    struct plane_settings settings;
     struct chan chan;
-    rig_defaults(&settings);
-    rig_up(&rig, &settings, 1);
-    chan_remote_up(&rig, &chan, 4096);
+    channel_up(&chan);
     struct plane_trace *t = begin((struct plane_trace_filter){.peer = RIG_OWNER});
     struct plane_trace_filter here = {.node = "here"};
     struct plane_trace *other = plane_trace_begin(rig.plane[THERE], &here);
@@ -163,8 +173,7 @@ Test(trace, a_message_has_its_peer_at_either_end) {
     cr_expect(seen[0].route == PLANE_LINK && seen[0].peer == RIG_PEER && seen[0].user_data == 7);
     plane_trace_end(t);
     plane_trace_end(other);
-    chan_down(&chan);
-    rig_down(&rig);
+    channel_down(&chan);
 }
 
 Test(trace, an_op_is_seen_as_it_begins_if_that_is_asked_for) {
@@ -193,11 +202,8 @@ static unsigned count_begun(unsigned count, uint64_t user_data) {
 
 /* It is made anew when it starts, and is the same op to who looks. */
 Test(trace, a_send_behind_a_fence_begins_once_and_took_as_long_as_it_waited) {
-    struct plane_settings settings;
     struct chan chan;
-    rig_defaults(&settings);
-    rig_up(&rig, &settings, 1);
-    chan_remote_up(&rig, &chan, 4096);
+    channel_up(&chan);
     struct plane_trace *t = begin((struct plane_trace_filter){.begun = true});
     chan_put(&chan, A, RDMAD_OP_SEND, 0, 300, 1); /* which nobody receives yet */
     struct rdmad_sqe fenced = chan_sqe(RDMAD_OP_SEND, 0, 300, 2);
@@ -218,16 +224,12 @@ Test(trace, a_send_behind_a_fence_begins_once_and_took_as_long_as_it_waited) {
     cr_assert_eq(count, 2);
     cr_expect(!seen[1].begun && seen[1].user_data == 2 && seen[1].span_ns >= 50000);
     plane_trace_end(t);
-    chan_down(&chan);
-    rig_down(&rig);
+    channel_down(&chan);
 }
 
 Test(trace, what_is_refused_has_the_peer_that_it_was_for) {
-    struct plane_settings settings;
     struct chan chan;
-    rig_defaults(&settings);
-    rig_up(&rig, &settings, 1);
-    chan_remote_up(&rig, &chan, 4096);
+    channel_up(&chan);
     struct plane_trace *t = begin((struct plane_trace_filter){.peer = RIG_OWNER});
     struct rdmad_sqe bad = chan_sqe(RDMAD_OP_SEND, 0, 8192, 1); /* more than the pool has */
     cr_assert_eq(rig_do(&chan.end[A].client, &bad).status, RDMAD_E_RANGE);
@@ -241,8 +243,7 @@ Test(trace, what_is_refused_has_the_peer_that_it_was_for) {
         cr_expect(seen[i].user_data == i + 1 && !strcmp(seen[i].node, "there") &&
                   seen[i].route == PLANE_ROUTES);
     plane_trace_end(t);
-    chan_down(&chan);
-    rig_down(&rig);
+    channel_down(&chan);
 
     routes_up(NULL, 1, CLOCK_NEVER);
     t = begin((struct plane_trace_filter){.node = "there"});

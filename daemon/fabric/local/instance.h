@@ -8,9 +8,9 @@
  * order, and leaves long ones, if there are any, to the next, so that who polls can tell of the
  * short ones first; the next copies a slice of long ops in all, in turn. No short op that was
  * posted waits for more than one slice, and a slice is short if who polls says that somebody waits.
- * Each slice looks its window up again by the handle in the key. A
- * CAS or FADD is a short op, and atomic with all that this machine's CPUs do to the word: other
- * workers, and the clients themselves.
+ * Each slice looks its window up again by the handle in the key. A CAS or FADD is a short op, and
+ * atomic with all that this machine's CPUs do to the word: other workers, and the clients
+ * themselves.
  *
  * There is no SEND, because messages between two sessions of one daemon never leave op/. A SEND
  * that is posted fails as unsupported.

@@ -196,7 +196,7 @@ static void lane_remember(const struct lane *lane, const char *cause, const char
 
 /* It is tried again and again, and one reason need not be told each time. */
 static bool lane_has_news(const struct lane *lane, const struct error *why) {
-    return !lane->told || lane->stage == LANE_UP || strcmp(lane->trouble.text, why->text) != 0;
+    return !lane->told || strcmp(lane->trouble.text, why->text) != 0;
 }
 
 /* It begins again after a pause. The caller settles it. */
