@@ -4,7 +4,8 @@
  * is measured beside it.
  *
  * bench_storm RUNTIME_DIR URI KIND says "ready" when a first round has gone well, and storms in
- * PROCESSES processes until it is killed. KIND is what a round is: "doorbell" rings those of 16
+ * PROCESSES processes until it is killed. After a round in which nothing could be asked for or was
+ * refused a process naps: it takes the daemon's time, and not that of the machine's processors. KIND is what a round is: "doorbell" rings those of 16
  * rings in which there is nothing, "cancel" submits a write and cancels it, "attach" attaches to
  * the lease and ends that, "session" opens a session with a pool and a ring and closes it, and
  * "request" asks for the daemon's names. What is refused, by a limit or a rate, is tried again.
@@ -21,9 +22,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PROCESSES 4
+#define NAP_NS 50000
 #define RINGS 16
 #define BELLS 64
 #define DEPTH 64u
@@ -90,6 +93,7 @@ static int round_cancel(struct storm *s) {
             rdmad_ring_unreserve(s->ring[0], sqe);
     }
     sqe = rdmad_ring_reserve(s->ring[0]);
+    int rc = sqe ? 0 : RDMAD_E_BUSY; /* the ring is full */
     if (sqe) {
         if (rdmad_prep_cancel(s->ring[0], sqe, last, 0) == 0)
             rdmad_ring_submit(s->ring[0]);
@@ -97,7 +101,7 @@ static int round_cancel(struct storm *s) {
             rdmad_ring_unreserve(s->ring[0], sqe);
     }
     reap(s->ring[0]);
-    return 0;
+    return rc;
 }
 
 static int round_attach(struct storm *s) {
@@ -161,7 +165,8 @@ static int storm_on(struct storm *s, const struct kind *k, int tell) {
         fflush(stdout);
     }
     for (;;)
-        (void)k->round(s);
+        if (k->round(s))
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
 int main(int argc, char **argv) {
