@@ -4,12 +4,12 @@
  * is measured beside it.
  *
  * bench_storm RUNTIME_DIR URI KIND says "ready" when a first round has gone well, and storms in
- * PROCESSES processes until it is killed. After a round in which nothing could be asked for or was
- * refused a process naps: it takes the daemon's time, and not that of the machine's processors. KIND is what a round is: "doorbell" rings those of 16
+ * PROCESSES processes until it is killed. KIND is what a round is: "doorbell" rings those of 16
  * rings in which there is nothing, "cancel" submits a write and cancels it, "attach" attaches to
  * the lease and ends that, "session" opens a session with a pool and a ring and closes it, and
- * "request" asks for the daemon's names. What is refused, by a limit or a rate, is tried again.
- * "compute" asks for nothing: what a storm costs its neighbour beyond that is rdmad's doing.
+ * "request" asks for the daemon's names. "compute" asks for nothing: what a storm costs its
+ * neighbour beyond that is rdmad's doing. What is refused, by a limit or a rate, is tried again,
+ * after a nap as when the ring is full: a storm takes the daemon's time, not the processors'.
  *
  * They run with SCHED_IDLE: the processors that they take by themselves are the kernel's to share
  * out (CPUWeight=, cpu.weight), and would hide what they take of the daemon.
