@@ -349,6 +349,33 @@ Test(budget, addresses_of_one_ipv6_network_share_as_one) {
         lease_end(lease[--n], RDMAD_E_LEASE_RELEASED, NULL, NULL);
 }
 
+/* Leases count as their owner's, whatever they are of. */
+Test(budget, one_requester_has_so_many_leases_at_most_and_another_has_its_own) {
+    struct budget_terms t = terms();
+    struct lessee one = {.peer = 9, .address = "10.0.0.1"},
+                  other = {.peer = 10, .address = "10.0.0.2"};
+    struct lease *lease[BUDGET_LEASES_MAX + 2];
+    unsigned n = 0;
+    struct pool *p = rig_pool(owner);
+    t.length = (BUDGET_LEASES_MAX + 8) * PAGE;
+    p->bytes = t.offset + t.length;
+    free(p->base);
+    cr_assert(p->base = calloc(1, p->bytes));
+    begin(&t);
+    while (n <= BUDGET_LEASES_MAX && ask_as(&one, PAGE) == 0)
+        lease[n++] = got.lease;
+    cr_expect_eq(n, BUDGET_LEASES_MAX, "not %u", n);
+    cr_expect_eq(got.result.code, RDMAD_E_LIMIT, "%s", got.result.text);
+    cr_expect(strstr(got.result.text, "256 leases of service"), "%s", got.result.text);
+    cr_expect_eq(ask_as(&other, PAGE), 0, "another: %s", got.result.text);
+    lease[n++] = got.lease;
+    lease_end(lease[0], RDMAD_E_LEASE_RELEASED, NULL, NULL);
+    cr_expect_eq(ask_as(&one, PAGE), 0, "after it gave one back: %s", got.result.text);
+    lease[0] = got.lease;
+    while (n)
+        lease_end(lease[--n], RDMAD_E_LEASE_RELEASED, NULL, NULL);
+}
+
 Test(budget, without_a_limit_all_of_it_may_be_asked_for_and_not_more) {
     struct budget_terms t = terms();
     begin(&t);
