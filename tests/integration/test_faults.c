@@ -41,6 +41,7 @@ struct fault {
 
 static struct bed {
     char dir[32];
+    bool proven; /* daemons have identities: TLS between them, links encrypted */
     struct tdaemon *daemon[DAEMONS];
     struct fault_page *page[DAEMONS];
     json_t *objects[DAEMONS];
@@ -122,20 +123,57 @@ static void warm_up(void) {
     }
 }
 
-static void bed_open(void) {
+static void make_identities(void) {
+    char script[512], out[4096];
+    const char *source = getenv("RDMAD_SOURCE");
+    CHECK(source, "RDMAD_SOURCE is not set");
+    snprintf(script, sizeof(script),
+             "set -e; . '%s/tests/support/certificates.sh'; make_ca %s/ca cluster; "
+             "for name in node-0 node-1; do make_identity %s/$name %s/ca $name; done",
+             source, bed.dir, bed.dir, bed.dir);
+    CHECK(run_program((const char *[]){"/bin/bash", "-c", script, NULL}, out, sizeof(out)) == 0,
+          "%s", out);
+}
+
+static struct tdaemon *start(unsigned daemon) {
     static const char *const host[DAEMONS] = {"127.0.0.1", "127.0.0.2"};
+    char identity[64];
+    snprintf(identity, sizeof(identity), "%s/node-%u", bed.dir, daemon);
+    return tdaemon_start(host[daemon],
+                         bed.proven ? (const char *[]){"--identity", identity, NULL} : NULL);
+}
+
+/* Links are there as long as they are used, and half a second. */
+static void expect_encrypted(void) {
+    char rdmactl[4096], out[8192];
+    const char *argv[] = {build_path("rdmactl/rdmactl", rdmactl, sizeof(rdmactl)),
+                          "-d",
+                          tdaemon_dir(bed.daemon[LESSEE]),
+                          "-j",
+                          "link",
+                          "show",
+                          NULL};
+    CHECK(run_program(argv, out, sizeof(out)) == 0, "%s", out);
+    CHECK(strstr(out, "\"encryption\":\"") && !strstr(out, "\"encryption\":\"none\""), "%s", out);
+}
+
+static void bed_open(void) {
     char path[64];
     snprintf(bed.dir, sizeof(bed.dir), "/tmp/rdmad-fault.XXXXXX");
     CHECK(mkdtemp(bed.dir), "%s: %s", bed.dir, strerror(errno));
+    if (bed.proven)
+        make_identities();
     bed.report = shared(sizeof(*bed.report), NULL);
     tdaemon_use("tests/fault/rdmad_fault");
     for (unsigned d = 0; d < DAEMONS; d++) {
         page_path(d, path);
         bed.page[d] = shared(sizeof(*bed.page[d]), path);
         setenv(FAULT_PAGE, path, 1);
-        bed.daemon[d] = tdaemon_start(host[d], NULL);
+        bed.daemon[d] = start(d);
     }
     warm_up();
+    if (bed.proven)
+        expect_encrypted();
 }
 
 static void bed_close(void) {
@@ -146,7 +184,7 @@ static void bed_close(void) {
         page_path(d, path);
         unlink(path);
     }
-    rmdir(bed.dir);
+    run_program((const char *[]){"/bin/rm", "-r", bed.dir, NULL}, path, sizeof(path));
 }
 
 /* Daemons that nobody has used yet. */
@@ -303,4 +341,11 @@ static void any_call_of_a_fresh_daemon_may_fail(void) {
     enumerate(true, 2);
 }
 
-TEST_MAIN(CASE(any_call_of_a_daemon_may_fail), CASE(any_call_of_a_fresh_daemon_may_fail))
+/* They shake hands, and encrypt. Fresh ones: a handshake is of the first use. */
+static void any_call_of_daemons_with_identities_may_fail(void) {
+    bed.proven = true;
+    enumerate(true, 2);
+}
+
+TEST_MAIN(CASE(any_call_of_a_daemon_may_fail), CASE(any_call_of_a_fresh_daemon_may_fail),
+          CASE(any_call_of_daemons_with_identities_may_fail))
