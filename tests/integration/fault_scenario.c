@@ -116,8 +116,8 @@ static rdmad_lease *grant(struct run *r) {
 
 /* ---- what an operator asks ------------------------------------------------------------------ */
 
-/* One line comes back, or the connection ends. */
-static void shown(struct run *r, const struct tdaemon *d, const char *method) {
+/* One line comes back, or the connection ends. params is JSON. */
+static void told(struct run *r, const struct tdaemon *d, const char *method, const char *params) {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char line[256];
     enter(r, method);
@@ -125,8 +125,9 @@ static void shown(struct run *r, const struct tdaemon *d, const char *method) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)))
         wrong(r, method, strerror(errno));
-    int n = snprintf(line, sizeof(line), "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"%s\"}\n",
-                     method);
+    int n = snprintf(line, sizeof(line),
+                     "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"%s\", \"params\": %s}\n",
+                     method, params);
     FILE *f = send(fd, line, (size_t)n, MSG_NOSIGNAL) == n ? fdopen(fd, "r") : NULL;
     bool answered = f && fgets(line, sizeof(line), f);
     leave(r, method, answered ? 0 : RDMAD_E_CLOSED, "the connection ended");
@@ -140,11 +141,32 @@ static void shown(struct run *r, const struct tdaemon *d, const char *method) {
 
 static void all_shown(struct run *r) {
     static const char *const methods[] = {
-        "status",    "metrics",   "session.show", "pool.show",    "lease.show",
-        "peer.show", "link.show", "channel.show", "service.show", "policy.show"};
+        "status",     "metrics",      "session.show", "pool.show",  "lease.show",
+        "peer.show",  "link.show",    "channel.show", "limit.show", "policy.show",
+        "drain.show", "service.show", "device.show",  "config.show"};
     for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        shown(r, r->at_owner, methods[i]);
-        shown(r, r->at_lessee, methods[i]);
+        told(r, r->at_owner, methods[i], "{}");
+        told(r, r->at_lessee, methods[i], "{}");
+    }
+}
+
+/* What is set is set back, so the next scenario finds it as it was. */
+static void all_steered(struct run *r) {
+    static const struct {
+        const char *method, *params;
+    } calls[] = {
+        {"limit.set", "{\"who\": \"uid:0\", \"set\": \"weight=200\"}"},
+        {"limit.set", "{\"who\": \"uid:0\", \"set\": \"weight=100\"}"},
+        {"events", "{\"after\": 9007199254740991}"}, /* those that there are become more and more */
+        {"why", "{\"object\": \"lease\", \"id\": 1}"},
+        {"session.pause", "{\"id\": 1}"},
+        {"session.resume", "{\"id\": 1}"},
+        {"log.level", "{\"level\": \"info\"}"},
+        {"reload", "{}"},
+    };
+    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        told(r, r->at_owner, calls[i].method, calls[i].params);
+        told(r, r->at_lessee, calls[i].method, calls[i].params);
     }
 }
 
@@ -227,6 +249,7 @@ static void leases(struct run *r) {
         put_and_get(r, &r->lessee, there, PIECE);
         put_and_get(r, &r->lessee, there, LONG_PIECE);
         all_shown(r);
+        all_steered(r);
         count(r, &r->lessee, there);
         by_ring(r, &r->lessee, there);
         notified(r, &r->lessee, there, own);
