@@ -3,9 +3,9 @@
 """relink.py BUILD [NUMBER | TEXT]...: some mutants of the list, in seconds, beside a build that is there.
 
 run.py builds a tree of its own for all of them. Here a mutant costs one compiler and one linker: its file is
-compiled with the build's own command and stands before the archive of which it is a part, in the test's
-program where that holds it, else in a daemon that the test then finds at $RDMAD_BUILD. What is left alone is
-linked to, not copied. First the file is put there as it is, and the test must pass: so that what fails
+compiled with the build's own command and stands before the archive of which it is a part, in a unit test's
+program, or in a daemon that an integration test then finds at $RDMAD_BUILD. What is left alone is linked to,
+not copied. First the file is put there as it is, and the test must pass: so that what fails
 afterwards does so for the mutant's sake.
 
 A mutant must be noticed as run.py says: one of its tests fails with a word.
@@ -82,7 +82,7 @@ class Build:
                 if os.path.join(folder, name) not in ("daemon", "daemon/rdmad", "mutants"):
                     os.symlink(os.path.join(self.path, folder, name), os.path.join(to, folder, name))
         if not self.link("daemon/rdmad", made, os.path.join(to, "daemon", "rdmad")):
-            raise Broken("neither the test nor the daemon has its file")
+            raise Broken("the daemon does not have its file")
         return to
 
     def try_test(self, name, case, made, work):
@@ -93,7 +93,9 @@ class Build:
         properties = {p["name"]: p["value"] for p in self.tests[name]["properties"]}
         own = os.path.join(work, os.path.basename(command[1]))
         environment = dict(os.environ, **dict(e.split("=", 1) for e in properties["ENVIRONMENT"]))
-        if self.link(os.path.relpath(command[1], self.path), made, own):
+        if "unit" in properties["LABELS"]:
+            if not self.link(os.path.relpath(command[1], self.path), made, own):
+                raise Broken(f"{name} does not have its file")
             command[1] = own
         else:
             environment["RDMAD_BUILD"] = self.shadow(made, work)
