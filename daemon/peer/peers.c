@@ -143,6 +143,14 @@ static void peer_apply_policy(struct peer *p) {
     rates_set(p, policy->messages_per_second, policy->questions_per_second);
 }
 
+void peers_throttled(struct peers *ps, uint64_t peer, enum plane_rate by) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->id == peer && !p->ending)
+            rates_tell_throttled(p, by);
+    }
+}
+
 void peers_use(const struct peers *ps, const char *name, struct peer_use *out) {
     rights_use(ps, name, out);
 }

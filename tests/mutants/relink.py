@@ -91,9 +91,9 @@ class Build:
             raise Broken(f"there is no test {name}")
         command = list(self.tests[name]["command"])
         properties = {p["name"]: p["value"] for p in self.tests[name]["properties"]}
-        own = os.path.join(work, os.path.basename(command[1]))
         environment = dict(os.environ, **dict(e.split("=", 1) for e in properties["ENVIRONMENT"]))
         if "unit" in properties["LABELS"]:
+            own = os.path.join(work, os.path.basename(command[1]))
             if not self.link(os.path.relpath(command[1], self.path), made, own):
                 raise Broken(f"{name} does not have its file")
             command[1] = own

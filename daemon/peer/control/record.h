@@ -191,7 +191,8 @@ struct peer {
     uint64_t opened_bytes; /* of leases, for its attaches */
     uint64_t attaches, notifications, channels;
 
-    struct peer_rates *rates; /* of its name, from hello on; rates.h */
+    struct peer_rates *rates;           /* of its name, from hello on; rates.h */
+    uint64_t throttled_ns[PLANE_RATES]; /* when it was told that each holds it; 0: never */
 
     struct slots asks; /* outgoing: struct peer_ask, ask.c */
 };
