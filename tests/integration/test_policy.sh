@@ -218,6 +218,7 @@ expect_refused 'no limit "sessions" of a user' root limit set uid:1004 sessions=
 expect_refused "names nobody" root limit set 1004 weight=1
 root limit set "peer:*unnamed*" weight=50 >/dev/null || fail "a peer's"
 expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 50" root -j limit show "peer:*unnamed*"
+expect "'note' not in d" root -j limit show "peer:*unnamed*" # tcp holds it
 root limit set "peer:*unnamed*" attaches=7 channels=8 connections=9 notifications=640 \
     messages_per_second=10000 questions_per_second=500 >/dev/null || fail "a peer's limits"
 expect "{r['key']: (r['value'], r['used']) for r in d['limits'] if r['key'] in
