@@ -64,11 +64,17 @@ static void on_user_throttled(void *user, struct user_id who, enum plane_rate by
            bytes ? "bytes_per_second" : "ops_per_second"));
 }
 
+static void on_peer_throttled(void *user, uint64_t peer, enum plane_rate by) {
+    struct state *st = user;
+    peers_throttled(st->peers, peer, by);
+}
+
 struct plane_events plane_told_events(struct state *st) {
     return (struct plane_events){.user = st,
                                  .session_violated = on_session_violated,
                                  .lane_lost = on_lane_lost,
                                  .channel_closed = on_channel_closed,
                                  .memory_fault = on_memory_fault,
-                                 .user_throttled = on_user_throttled};
+                                 .user_throttled = on_user_throttled,
+                                 .peer_throttled = on_peer_throttled};
 }

@@ -116,6 +116,13 @@ int cmd_policy_show(const struct command *self, int argc, char **argv) {
 static const char *const limit_keys[] = {"who", "key", "value", "used", "from"};
 static const char *const limit_heads[] = {"WHO", "LIMIT", "VALUE", "USED", "FROM"};
 
+/* What of it this daemon cannot hold. */
+static void print_note(const json_t *result) {
+    const char *note = json_string_value(json_object_get(result, "note"));
+    if (note)
+        printf("note: %s\n", note);
+}
+
 int cmd_limit_show(const struct command *self, int argc, char **argv) {
     const char *who = NULL;
     struct positionals pos = {
@@ -130,6 +137,7 @@ int cmd_limit_show(const struct command *self, int argc, char **argv) {
     if (cli.json)
         return cli_print_json(result);
     print_rows(json_object_get(result, "limits"), limit_keys, limit_heads, 5);
+    print_note(result);
     json_decref(result);
     return EXIT_GOOD;
 }
@@ -171,6 +179,7 @@ int cmd_limit_set(const struct command *self, int argc, char **argv) {
         return cli_print_json(result);
     printf("%s: set until rdmad ends; a rule in its configuration (\"policy\") lasts longer\n",
            words[0]);
+    print_note(result);
     json_decref(result);
     return EXIT_GOOD;
 }

@@ -110,12 +110,21 @@ bool address_is_here(const struct sockaddr *sa) {
     return here;
 }
 
+static struct in6_addr source_of(struct in6_addr address) {
+    if (!IN6_IS_ADDR_V4MAPPED(&address) && !IN6_IS_ADDR_LINKLOCAL(&address) &&
+        !IN6_IS_ADDR_LOOPBACK(&address))
+        memset(&address.s6_addr[8], 0, 8);
+    return address;
+}
+
 struct in6_addr address_source(const char *text) {
-    struct in6_addr out;
-    if (!address_parse(text, &out))
-        memset(&out, 0, sizeof(out));
-    else if (!IN6_IS_ADDR_V4MAPPED(&out) && !IN6_IS_ADDR_LINKLOCAL(&out) &&
-             !IN6_IS_ADDR_LOOPBACK(&out))
-        memset(&out.s6_addr[8], 0, 8);
-    return out;
+    const struct in6_addr none = {0};
+    struct in6_addr address;
+    return address_parse(text, &address) ? source_of(address) : none;
+}
+
+struct in6_addr address_source_of(const struct sockaddr *sa) {
+    const struct in6_addr none = {0};
+    struct in6_addr address;
+    return address_of_sockaddr(sa, address.s6_addr) ? source_of(address) : none;
 }

@@ -34,5 +34,7 @@ unsigned address_look_up(const char *host, uint8_t (*out)[16], unsigned max);
 /* What is taken for one host: an IPv4 address, or the /64 network of an IPv6 address, since a host
  * has all of it. Zeros if text is no address. */
 struct in6_addr address_source(const char *text);
+/* The same of a socket's address. Zeros if it is neither IPv4 nor IPv6. */
+struct in6_addr address_source_of(const struct sockaddr *sa);
 
 #endif

@@ -67,7 +67,7 @@ void audit_record_log(const struct audit_record *r) {
     if (r->skipped)
         fields[n++] = FIELD_U64("SKIPPED", r->skipped);
     fields[n] = (struct log_field){NULL, NULL, 0};
-    log_write(level_of(r->event), NULL, r->text, fields);
+    log_write(level_of(r->event), NULL, LOG_OWN, r->text, fields);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------

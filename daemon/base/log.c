@@ -27,7 +27,6 @@
 #define TEXT_MAX 1024
 #define FIELDS_MAX 12
 #define FIELD_MAX 320
-#define LIMIT_LINES 10u /* a second, of one limited place */
 
 static int log_level = LOG_INFO;
 static bool to_journal;
@@ -228,35 +227,22 @@ void log_stop(void) {
     log_queue_stop();
 }
 
-/* Whether a line of a limited place may pass; *dropped is how many did not since the last one. */
-static bool limit_pass(struct log_limit *limit, uint32_t *dropped) {
+static bool limit_pass(struct log_limit *limit, uint64_t whose, uint32_t *dropped) {
     uint64_t now = clock_now_ns();
-    bool pass = true;
     pthread_mutex_lock(&limit_lock);
-    if (now - limit->window_start_ns >= NSEC_PER_SEC) {
-        limit->window_start_ns = now;
-        limit->lines = 0;
-    }
-    if (limit->lines < LIMIT_LINES) {
-        limit->lines++;
-        *dropped = limit->dropped;
-        limit->dropped = 0;
-    } else {
-        limit->dropped++;
-        pass = false;
-    }
+    bool pass = log_limit_pass(limit, whose, now, dropped);
     pthread_mutex_unlock(&limit_lock);
     return pass;
 }
 
-void log_write(int level, struct log_limit *limit, const char *text,
+void log_write(int level, struct log_limit *limit, uint64_t whose, const char *text,
                const struct log_field *fields) {
     if (level > __atomic_load_n(&log_level, __ATOMIC_RELAXED))
         return;
 
     char more[TEXT_MAX];
     uint32_t dropped = 0;
-    if (limit && !limit_pass(limit, &dropped))
+    if (limit && !limit_pass(limit, whose, &dropped))
         return;
     if (dropped) {
         snprintf(more, sizeof(more), "%.*s (%u more like it were not shown)", TEXT_MAX - 64, text,

@@ -321,6 +321,46 @@ static void limits_of_all(const struct ctl_call *call, json_t *rows) {
         limits_of_peer(st, live->peers[i]->peer, rows);
 }
 
+/* A peer's share, of which somebody has said something. */
+static bool is_share_of_peer(const json_t *row) {
+    static const char *const keys[] = {"weight", "priority", "bytes_per_second", "ops_per_second"};
+    const char *who = json_string_value(json_object_get(row, "who"));
+    const char *key = json_string_value(json_object_get(row, "key"));
+    const char *from = json_string_value(json_object_get(row, "from"));
+    bool share = false;
+    for (unsigned i = 0; key && i < sizeof(keys) / sizeof(keys[0]); i++)
+        share |= !strcmp(key, keys[i]);
+    return share && who && from && !strncmp(who, "peer:", 5) && strcmp(from, "default") != 0;
+}
+
+/* The name of a fabric whose device serves peers by itself; NULL: there is none. */
+static const char *fabric_without_shares(const struct state *st) {
+    const struct fabric_ops *f;
+    for (unsigned i = 0; (f = plane_fabric(st->plane, i)); i++)
+        if (!f->peer_share)
+            return f->name;
+    return NULL;
+}
+
+/* Limits that are set, and that this daemon cannot hold, are not shown without a word. */
+static void reply_limits(struct ctl_call *call, json_t *reply, const json_t *rows) {
+    const char *name = fabric_without_shares(ctl_state(call));
+    size_t i;
+    json_t *row;
+    bool shares = false;
+    json_array_foreach((json_t *)rows, i, row) shares |= is_share_of_peer(row);
+    if (name && shares) {
+        char note[RDMAD_TEXT_MAX + 1];
+        snprintf(note, sizeof(note),
+                 "over %s the device serves peers, and nobody holds their shares there: a peer's "
+                 "weight, priority, bytes_per_second and ops_per_second are kept only where it "
+                 "comes over tcp",
+                 name);
+        json_object_set_new(reply, "note", json_string(note));
+    }
+    ctl_reply(call, reply);
+}
+
 void ctl_limit_show(struct ctl_call *call, const json_t *params) {
     const struct state *st = ctl_state(call);
     const char *who = rpc_text(params, "who");
@@ -347,7 +387,7 @@ void ctl_limit_show(struct ctl_call *call, const json_t *params) {
         limits_of_uid(st, t.user.uid, rows);
     else
         limits_of_all(call, rows);
-    ctl_reply(call, json_pack("{s:o}", "limits", rows));
+    reply_limits(call, json_pack("{s:o}", "limits", rows), rows);
 }
 
 /* ---- limit set --------------------------------------------------------------------------- */
@@ -437,5 +477,5 @@ void ctl_limit_set(struct ctl_call *call, const json_t *params) {
         limits_of_user(st, t.user, rows);
     else
         limits_of_uid(st, t.user.uid, rows);
-    ctl_reply(call, json_pack("{s:o, s:s}", "limits", rows, "lasts", "until rdmad ends"));
+    reply_limits(call, json_pack("{s:o, s:s}", "limits", rows, "lasts", "until rdmad ends"), rows);
 }

@@ -163,6 +163,9 @@ struct fabric_env {
     /* Somebody waits for the poll to return: a fabric whose bytes this CPU moves moves few of them
      * then. NULL: nobody ever does. */
     bool (*is_hurried)(void *user);
+    /* A peer is held by a rate of its share, of bytes or else of ops, as it was not in the last
+     * minute. False: this could not be passed on now, and may be said again. NULL: nobody asks. */
+    bool (*peer_throttled)(void *user, uint64_t peer, bool by_bytes);
     const struct fabric_settings *settings;
     struct fabric_host *host; /* NULL where host_open is */
 };

@@ -104,6 +104,8 @@ void peers_apply_policy(struct peers *ps);
 
 /* Where plane_events.lane_lost goes. */
 void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *why);
+/* For plane_events.peer_throttled. */
+void peers_throttled(struct peers *ps, uint64_t peer, enum plane_rate by);
 
 /* What the connections of a peer's name have here together; "": those without a proven one. */
 struct peer_use {

@@ -136,10 +136,19 @@ static void peer_apply_policy(struct peer *p) {
     const struct peer_policy *policy = policy_peer(st->policy, name);
     bool rated = (policy->messages_per_second || policy->questions_per_second) && !p->is_self;
     if (!p->outgoing && plane_peer_share(st->plane, p->id, &policy->share))
-        LOG_LIMITED(WARNING, ("the share of peer %s cannot be set", p->address));
+        LOG_LIMITED_OF(peer_log(p), WARNING, ("the share of peer %s cannot be set", p->address));
     if (rated && !rates_join(p, name))
-        LOG_LIMITED(WARNING, ("out of memory for the rates of peer %s", p->address));
+        LOG_LIMITED_OF(peer_log(p), WARNING,
+                       ("out of memory for the rates of peer %s", p->address));
     rates_set(p, policy->messages_per_second, policy->questions_per_second);
+}
+
+void peers_throttled(struct peers *ps, uint64_t peer, enum plane_rate by) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->id == peer && !p->ending)
+            rates_tell_throttled(p, by);
+    }
 }
 
 void peers_use(const struct peers *ps, const char *name, struct peer_use *out) {
@@ -185,10 +194,10 @@ static void peer_up(struct peer *p) {
         AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id),
               ("peer %s at %s is up", p->name, p->address));
     peer_apply_policy(p);
-    LOG_LIMITED(INFO,
-                ("peer %s at %s is up, %s, over %s", p->name, p->address,
-                 p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
-                FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(peer_log(p), INFO,
+                   ("peer %s at %s is up, %s, over %s", p->name, p->address,
+                    p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
+                   FIELD_U64("PEER", p->id));
     liveness_update(p);
     peer_tell_adders(p, &ok);
     if (p->outgoing) {
@@ -230,10 +239,12 @@ static void peer_lose(struct peer *p) {
     p->way = NULL;
     list_remove(&p->waiter_node);
     if (was == PEER_UP)
-        LOG_LIMITED(INFO, ("peer %s at %s is gone: %s", p->name, p->address, why.text),
-                    FIELD_U64("PEER", p->id));
+        LOG_LIMITED_OF(peer_log(p), INFO,
+                       ("peer %s at %s is gone: %s", p->name, p->address, why.text),
+                       FIELD_U64("PEER", p->id));
     else if (!p->audited)
-        LOG_LIMITED(INFO, ("no peer at %s: %s", p->address, why.text), FIELD_U64("PEER", p->id));
+        LOG_LIMITED_OF(peer_log(p), INFO, ("no peer at %s: %s", p->address, why.text),
+                       FIELD_U64("PEER", p->id));
 
     peer_tell_adders(p, &why);
     claims_lose(p, &why);

@@ -57,6 +57,8 @@ struct plane_events {
     void (*memory_fault)(void *user, const void *address);
     /* A user was put aside for that rate: told once in PLANE_TOLD_NS of each. May be NULL. */
     void (*user_throttled)(void *user, struct user_id who, enum plane_rate by);
+    /* A peer is held by that rate at a worker: told by each once in a minute. May be NULL. */
+    void (*peer_throttled)(void *user, uint64_t peer, enum plane_rate by);
 };
 #define PLANE_TOLD_NS (60 * NSEC_PER_SEC)
 

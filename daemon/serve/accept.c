@@ -52,7 +52,8 @@ static void on_closed(void *user, const char *why) {
     struct session *s = user;
     assert(s->conn);
     s->conn = NULL; /* freed already */
-    LOG_LIMITED(DEBUG, ("session %" PRIu64 ": %s", s->id, why), FIELD_U64("SESSION", s->id));
+    LOG_LIMITED_OF(log_of_user(session_user_id(s)), DEBUG, ("session %" PRIu64 ": %s", s->id, why),
+                   FIELD_U64("SESSION", s->id));
     session_close(s, NULL);
 }
 

@@ -63,8 +63,9 @@ void serve_hello(const struct request *rq, const void *body) {
     };
     snprintf(rep.node, sizeof(rep.node), "%s", s->state->node_name);
     snprintf(rep.fabric, sizeof(rep.fabric), "%s", plane_fabric(s->state->plane, 0)->name);
-    LOG_LIMITED(DEBUG, ("session %" PRIu64 " is %s", s->id, *s->name ? s->name : "without a name"),
-                FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid), FIELD_U64("PID", s->pid));
+    LOG_LIMITED_OF(log_of_user(session_user_id(s)), DEBUG,
+                   ("session %" PRIu64 " is %s", s->id, *s->name ? s->name : "without a name"),
+                   FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid), FIELD_U64("PID", s->pid));
     serve_reply(rq, &rep, sizeof(rep), NULL, 0);
     session_pause_greeted(s);
 }

@@ -58,7 +58,8 @@ void serve_unsent(struct session *s, const void *answer, size_t size, const char
     struct request rq = {.session = s, .type = (uint16_t)(h.type & ~RDMAD_MSG_REPLY), .seq = h.seq};
     error_set(&err, RDMAD_E_LIMIT, "the %s cannot be passed on: %s; try again later",
               descriptors_of(rq.type), why);
-    LOG_LIMITED(WARNING, ("session %llu: %s", (unsigned long long)s->id, err.text));
+    LOG_LIMITED_OF(log_of_user(session_user_id(s)), WARNING,
+                   ("session %llu: %s", (unsigned long long)s->id, err.text));
     if (rq.type == RDMAD_MSG_LIFELINE) { /* nothing was made for it */
         s->has_lifeline = false;
         serve_fail(&rq, &err);

@@ -261,11 +261,11 @@ static void away_there(struct channel *ch) {
     ch->away_before_ms = 0;
     timer_unset(&st->timers, &ch->away_bound);
     away_tell(ch);
-    LOG_LIMITED(INFO,
-                ("channel %" PRIu64 " of session %" PRIu64 " goes on after %" PRIu64 " ms",
-                 ch->number, ch->session->id,
-                 clock_left(ch->away_since_ns, state_now(st)) / NSEC_PER_MSEC),
-                FIELD_U64("SESSION", ch->session->id));
+    LOG_LIMITED_OF(log_of_user(session_user_id(ch->session)), INFO,
+                   ("channel %" PRIu64 " of session %" PRIu64 " goes on after %" PRIu64 " ms",
+                    ch->number, ch->session->id,
+                    clock_left(ch->away_since_ns, state_now(st)) / NSEC_PER_MSEC),
+                   FIELD_U64("SESSION", ch->session->id));
 }
 
 /* It is kept as long as it could have waited, on its own charge. */

@@ -451,9 +451,10 @@ static void lease_grace_over(struct timer *timer, uint64_t now_ns) {
     (void)now_ns;
     if (!late)
         return;
-    LOG_LIMITED(NOTICE,
-                ("lease %" PRIu64 ": %u lessees did not stop in time and are cut off", l->id, late),
-                FIELD_U64("LEASE", l->id));
+    LOG_LIMITED_OF(
+        log_of_user(session_user_id(l->owner)), NOTICE,
+        ("lease %" PRIu64 ": %u lessees did not stop in time and are cut off", l->id, late),
+        FIELD_U64("LEASE", l->id));
     l->busy++;
     attachments_walk(l, attachment_cut_window);
     l->busy--;
@@ -483,11 +484,12 @@ static void lease_ended(struct lease *l) {
     assert(list_empty(&l->attachments) && list_empty(&l->children) && !l->pending);
     lease_move(l, LEASE_ENDED);
     timer_unset(&l->state->timers, &l->grace);
-    LOG_LIMITED(INFO, ("lease %" PRIu64 " ended: %s", l->id, error_text(l->reason)),
-                FIELD_U64("LEASE", l->id), FIELD_U64("SESSION", owner->id),
-                FIELD_U64("ATTACHED", l->attached_total),
-                FIELD_U64("BYTES_READ", l->audit.bytes_read),
-                FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
+    LOG_LIMITED_OF(log_of_user(session_user_id(owner)), INFO,
+                   ("lease %" PRIu64 " ended: %s", l->id, error_text(l->reason)),
+                   FIELD_U64("LEASE", l->id), FIELD_U64("SESSION", owner->id),
+                   FIELD_U64("ATTACHED", l->attached_total),
+                   FIELD_U64("BYTES_READ", l->audit.bytes_read),
+                   FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
     if (l->ended)
         l->ended(l->ended_arg, l);
     lease_table_retire(l->state->leases, l);

@@ -61,8 +61,9 @@ int session_pause(struct session *s, const struct pause_order *order, plane_done
         p->by_drain = order->by_drain;
         p->uid = order->uid;
         pause_say(p, order);
-        LOG_LIMITED(NOTICE, ("session %" PRIu64 ": %s", s->id, p->why), FIELD_U64("SESSION", s->id),
-                    FIELD_U64("UID", s->uid));
+        LOG_LIMITED_OF(log_of_user(session_user_id(s)), NOTICE,
+                       ("session %" PRIu64 ": %s", s->id, p->why), FIELD_U64("SESSION", s->id),
+                       FIELD_U64("UID", s->uid));
     }
     if (news && s->greeted)
         session_tell(s, &p->told);

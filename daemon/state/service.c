@@ -137,8 +137,9 @@ int service_listen(struct session *s, const struct service_terms *terms, struct 
     sv->name = (struct name){
         .text = sv->terms.name, .kind = RDMAD_NAME_SERVICE, .scope = scope_of(&sv->terms, s)};
     names_add(st->names, &sv->name);
-    LOG_LIMITED(DEBUG, ("session %" PRIu64 " offers service %s", s->id, terms->name),
-                FIELD_U64("SESSION", s->id));
+    LOG_LIMITED_OF(log_of_user(session_user_id(s)), DEBUG,
+                   ("session %" PRIu64 " offers service %s", s->id, terms->name),
+                   FIELD_U64("SESSION", s->id));
     *out = sv;
     return 0;
 }

@@ -52,8 +52,9 @@ void sessions_apply_policy(struct state *st) {
     list_for_each (node, &st->sessions) {
         struct session *s = list_entry(node, struct session, node);
         if (session_apply_policy(s) || session_tell_plane(s))
-            LOG_LIMITED(WARNING, ("out of memory for the limits of uid %u: the old ones stay",
-                                  (unsigned)s->uid));
+            LOG_LIMITED_OF(
+                log_of_user(session_user_id(s)), WARNING,
+                ("out of memory for the limits of uid %u: the old ones stay", (unsigned)s->uid));
     }
 }
 
@@ -76,7 +77,8 @@ static int session_admit(struct session *s, struct error *err) {
     if (!s->plane)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
     if (session_tell_plane(s))
-        LOG_LIMITED(WARNING, ("out of memory for the share of uid %u", (unsigned)s->uid));
+        LOG_LIMITED_OF(log_of_user(session_user_id(s)), WARNING,
+                       ("out of memory for the share of uid %u", (unsigned)s->uid));
     return 0;
 }
 
@@ -164,7 +166,8 @@ void session_hold(struct session *s) {
 void session_release(struct session *s) {
     if (--s->holds)
         return;
-    LOG_LIMITED(DEBUG, ("session %" PRIu64 " is gone", s->id), FIELD_U64("SESSION", s->id));
+    LOG_LIMITED_OF(log_of_user(session_user_id(s)), DEBUG, ("session %" PRIu64 " is gone", s->id),
+                   FIELD_U64("SESSION", s->id));
     session_free(s);
 }
 

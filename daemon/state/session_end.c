@@ -96,11 +96,13 @@ static void tell_client(struct session *s, const struct error *why) {
           ("session %" PRIu64 " (%s, pid %ld) ended: %s", s->id, s->name[0] ? s->name : "no name",
            (long)s->pid, why ? why->text : "its program closed it, or ended"));
     if (why)
-        LOG_LIMITED(NOTICE, ("session %" PRIu64 " ends: %s", s->id, why->text),
-                    FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid),
-                    FIELD_STR("NAME", s->name));
+        LOG_LIMITED_OF(log_of_user(session_user_id(s)), NOTICE,
+                       ("session %" PRIu64 " ends: %s", s->id, why->text),
+                       FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid),
+                       FIELD_STR("NAME", s->name));
     else
-        LOG_LIMITED(DEBUG, ("session %" PRIu64 " ends", s->id), FIELD_U64("SESSION", s->id));
+        LOG_LIMITED_OF(log_of_user(session_user_id(s)), DEBUG, ("session %" PRIu64 " ends", s->id),
+                       FIELD_U64("SESSION", s->id));
     if (s->conn) {
         if (why && !goes_on_elsewhere(s, why))
             session_send_error(s, RDMAD_EV_SESSION_ENDED, 0, why);

@@ -9,13 +9,18 @@ pod.py --check FILE...: they are well-formed, and hold to what is promised of th
 import json
 import os
 import re
+import shlex
+import subprocess
 import sys
 
 import yaml
 
+sys.dont_write_bytecode = True  # the sources may be anybody's
+import filtered
+
 # What is judged by --check alone, or has no meaning here.
 IGNORED_POD = {"hostNetwork", "dnsPolicy", "automountServiceAccountToken", "terminationGracePeriodSeconds", "restartPolicy",
-               "securityContext", "containers", "volumes"}
+               "securityContext", "initContainers", "containers", "volumes"}
 IGNORED_CONTAINER = {"name", "image", "imagePullPolicy", "resources", "readinessProbe", "command", "env",
                      "securityContext", "volumeMounts"}
 IGNORED_SERVICE = {"image", "ulimits", "healthcheck", "depends_on", "network_mode", "command", "read_only", "cap_drop", "cap_add",
@@ -33,6 +38,7 @@ class Container:
         self.caps = []
         self.all_caps_dropped = self.no_new_privs = self.read_only = self.host_network = False
         self.mounts = []  # (path of the host, path within, read only)
+        self.profile = None  # the path of a seccomp profile
 
 
 def known(what, keys, allowed):
@@ -53,6 +59,22 @@ def pods(docs):
             yield doc["metadata"]["name"], doc["spec"]
         elif doc.get("kind") == "DaemonSet":
             yield doc["metadata"]["name"], doc["spec"]["template"]["spec"]
+
+
+def generated(path):
+    """ConfigMaps that the kustomization beside a file makes: as documents."""
+    beside = os.path.dirname(path)
+    if not os.path.exists(os.path.join(beside, "kustomization.yaml")):
+        return []
+    maps = []
+    for made in documents(os.path.join(beside, "kustomization.yaml"))[0].get("configMapGenerator", []):
+        known("configMapGenerator", made, {"name", "namespace", "files"})
+        data = {}
+        for name in made["files"]:
+            with open(os.path.join(beside, name), encoding="utf-8") as file:
+                data[name] = file.read()
+        maps.append({"kind": "ConfigMap", "metadata": {"name": made["name"]}, "data": data})
+    return maps
 
 
 def volume_path(volume, host, docs):
@@ -81,7 +103,7 @@ def volume_path(volume, host, docs):
 def of_pod(docs, name, host):
     """The container of that name of the pods in docs."""
     for _, spec in pods(docs):
-        for c in spec["containers"]:
+        for c in spec.get("initContainers", []) + spec["containers"]:
             if c["name"] != name:
                 continue
             known("pod", spec, IGNORED_POD)
@@ -95,6 +117,9 @@ def of_pod(docs, name, host):
             made.no_new_privs = security.get("allowPrivilegeEscalation") is False
             made.read_only = bool(security.get("readOnlyRootFilesystem"))
             made.host_network = bool(spec.get("hostNetwork"))
+            seccomp = security.get("seccompProfile", {})
+            if seccomp.get("type") == "Localhost":
+                made.profile = f"{host}/var/lib/kubelet/seccomp/{seccomp['localhostProfile']}"
             for variable in c.get("env", []):
                 field = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
                 made.env[variable["name"]] = "127.0.0.1" if field == "status.hostIP" else variable["value"]
@@ -118,6 +143,9 @@ def of_compose(path, doc, name, host):
     made.caps = service.get("cap_add", [])
     made.all_caps_dropped = service.get("cap_drop") == ["ALL"]
     made.no_new_privs = "no-new-privileges:true" in service.get("security_opt", [])
+    for option in service.get("security_opt", []):
+        if option.startswith("seccomp:") and option != "seccomp:unconfined":
+            made.profile = os.path.join(os.path.dirname(os.path.abspath(path)), option.split(":", 1)[1])
     made.read_only = bool(service.get("read_only"))
     made.host_network = service.get("network_mode") == "host"
     for volume in service.get("volumes", []):
@@ -133,6 +161,15 @@ def of_compose(path, doc, name, host):
             os.makedirs(source, exist_ok=True)
         made.mounts.append((source, target, options == ["ro"]))
     return made
+
+
+def under(path):
+    """The last thing that a runtime does: the image's perl takes the filter, for it has no Python."""
+    code = filtered.program(filtered.load(path))
+    prctl = filtered.numbers()["prctl"]
+    return ["perl", "-e", f'my $code = pack("H*", shift); my $filter = pack("S x6 P", length($code) / 8, $code); '
+            f'syscall({prctl}, {filtered.PR_SET_SECCOMP}, {filtered.SECCOMP_MODE_FILTER}, $filter, 0, 0) == 0 or die "seccomp: $!"; '
+            'exec @ARGV or die "$ARGV[0]: $!"', code.hex()]
 
 
 def script_of(c, image, host):
@@ -158,12 +195,17 @@ def script_of(c, image, host):
     drop = ["setpriv", f"--reuid={c.uid}", f"--regid={c.gid}", "--clear-groups"]
     drop += [f"--bounding-set={caps}", f"--inh-caps={caps}"] if caps else []
     drop += ["--no-new-privs"] if c.no_new_privs else []
-    lines += ["exec chroot . /bin/sh -c 'umount -l /mnt; exec \"$@\"' sh " + " ".join(drop) + ' "$@"']
+    drop += under(c.profile) if c.profile else []
+    lines += ["exec chroot . /bin/sh -c 'umount -l /mnt; exec \"$@\"' sh " + " ".join(map(shlex.quote, drop)) + ' "$@"']
     return "\n".join(lines)
 
 
 def run(host, image, path, name):
-    docs = documents(path)
+    docs = documents(path) + generated(path)
+    before = [c["name"] for _, spec in pods(docs) for c in spec.get("initContainers", [])
+              if name in [main["name"] for main in spec["containers"]]]
+    for first in before:
+        subprocess.run([sys.executable, __file__, host, image, path, first], check=True)
     c = of_compose(path, docs[0], name, host) if "services" in docs[0] else of_pod(docs, name, host)
     if c is None:
         sys.exit(f"pod.py: {path}: no container {name}")

@@ -45,6 +45,8 @@ deployed() {
         "$rdmactl" -d "$host/run/rdmad" -j status >/dev/null 2>&1
     }
     eventually node_answers
+    # Its processes in the container are below unshare(1).
+    grep -q '^Seccomp:[[:space:]]*2$' "/proc/$(pgrep -P "$daemon" | head -n 1)/status" || fail "the daemon has no seccomp profile"
     tests/deploy/pod.py "$host" "$work/image" "$tenant_file" share >"$work/$1-share.log" 2>&1 &
     share=$!
     pids+=("$share")

@@ -28,8 +28,9 @@ channel  | fuzz_channel_wire | daemon/op/channel/wire.c daemon/op/channel/delive
 settings | fuzz_config fuzz_policy | daemon/config/parse.c daemon/config/parse_rules.c daemon/config/text.c daemon/config/checks.c | config_set config_set_at
 metrics  | fuzz_metrics_http | daemon/ctl/metrics_http.c |
 packets  | fuzz_porter_packet | daemon/porter/packet.c daemon/porter/worker.c |
-peer     | fuzz_peer_wire | daemon/peer/wire/wire.c daemon/peer/wire/form_lease.c daemon/peer/wire/form_channel.c |
+peer     | fuzz_peer_wire | daemon/peer/wire/wire.c daemon/peer/wire/cursor.c daemon/peer/wire/form_lease.c daemon/peer/wire/form_channel.c |
 rpc      | fuzz_rpc | daemon/ctl/rpc.c |
+sqe      | fuzz_sqe | daemon/op/engine/validate.c daemon/ipc/ring.c | ring_bytes ring_lend ring_map_client ring_map_daemon ring_open_wakeup ring_open_doorbell ring_create ring_settle ring_begin ring_destroy whole_pages round_entries ring_sizes
 serve    | fuzz_serve | daemon/serve/serve.c daemon/serve/reply.c |
 tcp      | fuzz_tcp_frame | daemon/fabric/tcp/frame.c daemon/fabric/tcp/target.c daemon/fabric/tcp/answer.c |
 records  | fuzz_tcp_record | daemon/fabric/tcp/record.c daemon/fabric/tcp/secure.c | secure_new secure_free take_keys secure_accept secure_dial handshake_send secure_begin handshake_read seal keys_renew seal_next seal_all secure_kept secure_write
@@ -86,12 +87,17 @@ export ASAN_OPTIONS=detect_leaks=0 LLVM_PROFILE_FILE=/dev/null
 
 # Its corpus becomes what covers as much as it and what was found.
 grow_corpus() {
-    local corpus=tests/fuzz/corpus/$1 found=$results/found/$1 kept=$results/kept/$1 input base
+    local corpus=tests/fuzz/corpus/$1 found=$results/found/$1 kept=$results/kept/$1 input base seeds
     rm -rf "$kept"
     mkdir -p "$found" "$kept" "$corpus"
-    if [ "$1" = fuzz_peer_wire ]; then
-        nice -n 19 cmake --build "$build" --target peer_seeds -- --quiet
-        "$build/tests/peer_seeds" "$corpus"
+    case $1 in
+    fuzz_peer_wire) seeds=peer_seeds ;;
+    fuzz_sqe) seeds=sqe_seeds ;;
+    *) seeds= ;;
+    esac
+    if [ -n "$seeds" ]; then
+        nice -n 19 cmake --build "$build" --target "$seeds" -- --quiet
+        "$build/tests/$seeds" "$corpus"
     fi
     "$build/tests/$1" -max_total_time="$grow" -timeout=10 -max_len=4096 "$found" "$corpus" >/dev/null 2>&1 ||
         echo "$1: found something, see $found"

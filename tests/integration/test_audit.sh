@@ -123,6 +123,17 @@ for rate in bytes ops; do
 done
 eventually grep -q "uid $(id -u) asks for more than its 100000 bytes a second .*audit=throttled cause=rate.bytes" "$work/a.log"
 
+echo "* so is a peer"
+[ "$(event throttled rate.bytes object=peer)" = 0 ] || fail "throttled before: $(<"$file")"
+a limit set 'peer:*unnamed*' bytes_per_second=100000 >/dev/null
+for again in 1 2; do
+    "$rdmactl" -d "$work/b" fetch "$rated" -o "$work/out" >/dev/null || fail "fetch $again of a peer with a rate"
+done
+sees 1 throttled rate.bytes object=peer
+[ "$(event throttled rate.bytes object=peer)" = 1 ] || fail "a peer is told of more than once: $(<"$file")"
+eventually grep -qE "peer .* at 127.0.0.1:[0-9]+ is beyond its 100000 bytes a second .*audit=throttled cause=rate.bytes" "$work/a.log"
+a limit set 'peer:*unnamed*' bytes_per_second=0 >/dev/null
+
 if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work"
     chmod 666 "$work/a/control.sock"

@@ -36,28 +36,30 @@ has() { # FILE PATTERN
     grep -q -- "$2" "$1"
 }
 
-# audits NAME CAUSE: how many refusals for that cause its audit has told.
+# audits NAME CAUSE: how many refusals for that cause ("tls.CAUSE"), or with such words, its audit has told.
 audits() {
-    grep -c "audit=refused cause=$2 " "$work/$1.log" || true
+    case $2 in
+    tls.*) grep -c "audit=refused cause=$2 " "$work/$1.log" || true ;;
+    *) grep -c "$2.* audit=refused cause=" "$work/$1.log" || true ;;
+    esac
 }
-# refused NAME PORT WORDS [NAME WORDS]: NAME dials and is told WORDS; the log of the other NAME has its own. WORDS
-# of the audit ("tls.CAUSE") are there once, as the try was.
+# refused NAME PORT WORDS [NAME CAUSE | WORDS]...: NAME dials and is told WORDS; the audit of each other NAME tells of it
+# once, as the try was, by that cause or in its own words.
 refused() {
-    local ups told=0
-    [ $# -lt 5 ] || told=$(audits "$4" "$5")
+    local ups i
+    local -a earlier=()
+    for ((i = 4; i < $#; i += 2)); do earlier+=("$(audits "${@:i:2}")"); done
     ups=$(up "$1")
     if timeout 100 "$rdmactl" -d "$work/$1" peer add "127.0.0.1:$2" >"$work/said" 2>&1; then
         fail "$1 was let in at $2: $(ctl "$1" peer show)"
     fi
     grep -q -- "$3" "$work/said" || fail "$1 was told: $(<"$work/said"), not: $3"
-    [ $# -lt 5 ] || case $5 in
-        tls.*)
-            tells_more() { [ "$(audits "$1" "$2")" != "$3" ]; }
-            eventually tells_more "$4" "$5" "$told"
-            [ "$(audits "$4" "$5")" = $((told + 1)) ] || fail "$4 has told of $5 $(audits "$4" "$5") times, and $told before"
-            ;;
-        *) eventually has "$work/$4.log" "$5" ;;
-    esac
+    tells_more() { [ "$(audits "$1" "$2")" != "$3" ]; }
+    for ((i = 4; i < $#; i += 2)); do
+        eventually tells_more "${@:i:2}" "${earlier[(i - 4) / 2]}"
+        [ "$(audits "${@:i:2}")" = $((earlier[(i - 4) / 2] + 1)) ] ||
+            fail "${*:i:1} has told $(audits "${@:i:2}") times of ${*:i+1:1}, and ${earlier[(i - 4) / 2]} before"
+    done
     [ "$(up "$1")" = "$ups" ] || fail "$1 has another peer"
 }
 
@@ -149,7 +151,7 @@ refused gone "${port[a]}" '.' a 'tls.revoked'
 echo "* another node's name"
 make_identity "$work/liar.id" "$work/ca" liar DNS:liar,IP:192.0.2.1
 start liar
-refused b "${port[liar]}" '127.0.0.1 was dialled and liar has answered' \
+refused b "${port[liar]}" '127.0.0.1 was dialled and liar has answered' b 'tls.other_name' \
     liar 'said: 127.0.0.1 was dialled and liar has answered' # its addresses are others
 make_identity "$work/short.id" "$work/ca" localhost-not
 start short

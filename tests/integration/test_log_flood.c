@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_log_flood.c - what anybody can make the daemon say, as often as he likes: of each such thing
- * ten lines a second are written, and how many were not.
+ * ten lines a second of him are written, and how many were not; nobody's flood hides what another
+ * does.
  */
 #include "tests/integration/false_peer.h"
 #include "tests/support/client.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { A_SECOND = 10, AT_LEAST = 200 };
 
@@ -95,6 +100,83 @@ static void sessions_that_come_and_go_do_not_fill_the_log_of_who_debugs(void) {
     tdaemon_stop(d);
 }
 
+/* ---- two users ------------------------------------------------------------------------------ */
+
+/* What one user does, without pause, while another does the same now and then. */
+struct flooding {
+    struct tdaemon *daemon;
+    pthread_t thread;
+    unsigned said;
+    bool stop;
+};
+
+static void *flood_on(void *arg) {
+    struct flooding *f = arg;
+    while (!__atomic_load_n(&f->stop, __ATOMIC_RELAXED)) {
+        open_and_close(f->daemon);
+        __atomic_add_fetch(&f->said, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* So many times more. */
+static void flood_goes_on(const struct flooding *f, unsigned times) {
+    uint64_t limit = now_ms() + TEST_PATIENCE_MS;
+    for (unsigned from = f->said; __atomic_load_n(&f->said, __ATOMIC_RELAXED) - from < times;) {
+        CHECK(now_ms() < limit, "too slow for a flood: %u said", f->said);
+        sleep_ms(1);
+    }
+}
+
+/* The same uid by a tenant's socket, which is another user. */
+static rdmad_session *session_of_blue(const struct tdaemon *d, const char *name) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    char dir[PATH_MAX];
+    rdmad_session *s;
+    snprintf(dir, sizeof(dir), "%s/tenants/blue", tdaemon_dir(d));
+    o.runtime_dir = dir;
+    o.name = name;
+    CHECK(rdmad_open(&o, &s) == 0, "%s", rdmad_last_error(NULL));
+    return s;
+}
+
+static void line_comes(const struct tdaemon *d, const char *words) {
+    uint64_t limit = now_ms() + TEST_PATIENCE_MS / 4;
+    while (!lines_with(d, words, "debug: session ")) {
+        CHECK(now_ms() < limit, "\"%s\" does not come, another user's flood hides it", words);
+        sleep_ms(20);
+    }
+}
+
+static struct tdaemon *start_with_tenant(char config[32]) {
+    static const char text[] = "{\"sockets\": [{\"tenant\": \"blue\"}]}";
+    strcpy(config, "/tmp/rdmad-flood-XXXXXX");
+    int file = mkstemp(config);
+    CHECK(file >= 0 && write(file, text, sizeof(text) - 1) > 0 && !close(file), "%s",
+          strerror(errno));
+    return tdaemon_start("127.0.0.1",
+                         (const char *[]){"--log-level", "debug", "--config", config, NULL});
+}
+
+static void a_users_flood_hides_no_line_of_another_user(void) {
+    char config[32], name[32], words[48];
+    struct flooding f = {.daemon = start_with_tenant(config)};
+    CHECK(pthread_create(&f.thread, NULL, flood_on, &f) == 0, "thread");
+    for (unsigned i = 0; i < 6; i++) {
+        flood_goes_on(&f, 100);
+        snprintf(name, sizeof(name), "quiet-%u", i);
+        snprintf(words, sizeof(words), " is %s", name);
+        rdmad_close(session_of_blue(f.daemon, name));
+        line_comes(f.daemon, words);
+    }
+    line_comes(f.daemon, "more like it were not shown"); /* it was a flood */
+    __atomic_store_n(&f.stop, true, __ATOMIC_RELAXED);
+    pthread_join(f.thread, NULL);
+    tdaemon_stop(f.daemon);
+    unlink(config);
+}
+
 TEST_MAIN(CASE(who_says_hello_without_pause_does_not_fill_the_log),
           CASE(who_pauses_his_session_without_pause_does_not_fill_the_log),
-          CASE(sessions_that_come_and_go_do_not_fill_the_log_of_who_debugs))
+          CASE(sessions_that_come_and_go_do_not_fill_the_log_of_who_debugs),
+          CASE(a_users_flood_hides_no_line_of_another_user))

@@ -218,6 +218,7 @@ expect_refused 'no limit "sessions" of a user' root limit set uid:1004 sessions=
 expect_refused "names nobody" root limit set 1004 weight=1
 root limit set "peer:*unnamed*" weight=50 >/dev/null || fail "a peer's"
 expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 50" root -j limit show "peer:*unnamed*"
+expect "'note' not in d" root -j limit show "peer:*unnamed*" # tcp holds it
 root limit set "peer:*unnamed*" attaches=7 channels=8 connections=9 notifications=640 \
     messages_per_second=10000 questions_per_second=500 >/dev/null || fail "a peer's limits"
 expect "{r['key']: (r['value'], r['used']) for r in d['limits'] if r['key'] in
@@ -367,6 +368,26 @@ expect_refused 'no tenant "green" has a socket here' root limit set uid:65532@gr
 expect_refused 'no tenant "green" has a socket here' root trace --uid 65532@green
 expect_refused "your own limits only" user 65532 limit show uid:65532@blue
 echo "$size bytes moved by a tenant's socket alone"
+
+echo "* the rules of docs/SECURITY.md leave a user little of each limit, and more to whom is known"
+python3 - "$RDMAD_SOURCE/docs/SECURITY.md" >"$work/little.json" <<'PYTHON'
+import re, sys
+block = re.search(r"```json\n(.*?)```", open(sys.argv[1], encoding="utf-8").read(), re.S).group(1)
+print("{" + block.replace('"group": "hpc"', '"uid": 1005') + "}")
+PYTHON
+start_as little "$work/none" "$(<"$work/little.json")"
+# Of all that is counted for a user less than half of what holds without them.
+cat >"$work/judge.py" <<'PYTHON'
+import json, subprocess, sys
+ctl, little, usual = sys.argv[1:]
+def limits(directory, who):
+    said = subprocess.run([ctl, "-d", directory, "-j", "limit", "show", who], stdout=subprocess.PIPE, check=True)
+    return {r["key"]: r["value"] for r in json.loads(said.stdout)["limits"] if r["key"].endswith("_per_uid")}
+before, nobody, known = limits(usual, "uid:1077"), limits(little, "uid:1077"), limits(little, "uid:1005")
+wrong = [k for k in before if nobody[k] * 2 > before[k]] + [k for k in before if known[k] <= nobody[k]]
+sys.exit(f"not made small, or not made larger: {wrong} of {nobody}" if wrong or len(before) < 14 else 0)
+PYTHON
+python3 "$work/judge.py" "$rdmactl" "$work/little" "$work/a" || fail "the rules of docs/SECURITY.md"
 
 echo "* what is gone is given back"
 for id in $(root -j session show | python3 -c 'import json, sys

@@ -215,6 +215,24 @@ says "$work/verbs.log" 'agreed on tcp instead of verbs' 'the setting fabric is "
 fabric_is tcp tcp
 fabric_is verbs verbs
 
+echo "* a peer's share, which nobody holds over verbs, is not set without a word"
+unnamed='peer:*unnamed*'
+"$rdmactl" -d "$work/verbs" limit set "$unnamed" attaches=9 >"$work/said" || fail "$(<"$work/said")"
+! grep -q '^note:' "$work/said" || fail "a limit that is held has a note: $(<"$work/said")"
+"$rdmactl" -d "$work/verbs" limit set "$unnamed" bytes_per_second=1000000 >"$work/said" || fail "$(<"$work/said")"
+says "$work/said" 'note: over verbs the device serves peers' 'bytes_per_second'
+"$rdmactl" -d "$work/verbs" limit show "$unnamed" >"$work/said"
+says "$work/said" 'note: over verbs'
+noted() { # SCHEMA ARGUMENT...
+    "$rdmactl" -d "$work/verbs" -j "${@:2}" >"$work/said"
+    "$RDMAD_SOURCE/tests/integration/schemas.py" "$RDMAD_SOURCE/rdmactl/schema" "$1" <"$work/said" || fail "$1: $(<"$work/said")"
+    grep -q '"note": *"over verbs' "$work/said" || fail "$1: $(<"$work/said")"
+}
+noted limit-show limit show
+noted limit-set limit set "$unnamed" weight=90
+"$rdmactl" -d "$work/tcp" limit set "$unnamed" weight=90 >"$work/said" || fail "$(<"$work/said")"
+! grep -q '^note:' "$work/said" || fail "tcp holds shares: $(<"$work/said")"
+
 echo "* no device at all"
 with gone '{"fabric": "verbs", "verbs": {"device": "rxe0"}}'
 timeout "$patience" rdma link delete rxe0 || fail "the daemon does not let go of rxe0"

@@ -99,15 +99,87 @@ static void flood_with_a_pause(void) {
     const struct log_field none[] = {{NULL, NULL, 0}};
     log_init(LOG_INFO, 1);
     for (int i = 0; i < 15; i++)
-        log_write(LOG_INFO, &limit, "again", none);
-    limit.window_start_ns = 0; /* as if a second had gone by */
-    log_write(LOG_INFO, &limit, "again", none);
+        log_write(LOG_INFO, &limit, LOG_OWN, "again", none);
+    limit.since_ns = limit.rows[0].since_ns = 0; /* as if a second had gone by */
+    log_write(LOG_INFO, &limit, LOG_OWN, "again", none);
 }
 
 Test(log, what_was_dropped_is_counted_in_the_next_line) {
     listen_to(flood_with_a_pause);
     cr_assert_eq(lines(), 11);
     cr_assert_not_null(strstr(said, "again (5 more like it were not shown)\n"));
+}
+
+/* ---- whose a line is ------------------------------------------------------------------------ */
+
+#define SECOND UINT64_C(1000000000)
+
+static const struct user_id flooder = {.uid = 1000}, victim = {.uid = 1001};
+static const struct user_id namesake = {.uid = 1000, .tenant = 1}; /* in another container */
+
+static void flood_and_one_line(void) {
+    log_init(LOG_INFO, 1);
+    for (int i = 0; i < 1001; i++)
+        LOG_LIMITED_OF(log_of_user(i < 1000 ? flooder : victim), INFO, ("uid %d", i < 1000));
+}
+
+Test(log, a_users_flood_hides_no_line_of_another_user) {
+    listen_to(flood_and_one_line);
+    cr_assert_leq(lines(), 21);
+    cr_assert_not_null(strstr(said, "uid 0\n"), "the victim's line is not there");
+}
+
+static unsigned pass(struct log_limit *l, uint64_t whose, unsigned times, uint64_t now_ns,
+                     uint32_t *dropped) {
+    unsigned n = 0;
+    while (times--)
+        n += log_limit_pass(l, whose, now_ns, dropped);
+    return n;
+}
+
+Test(log, each_has_ten_lines_a_second_of_a_place_and_a_count_of_its_own) {
+    struct log_limit l = {0};
+    uint32_t dropped = 0;
+    cr_assert_eq(pass(&l, log_of_user(flooder), 100, SECOND, &dropped), LOG_LINES);
+    cr_assert_eq(pass(&l, log_of_user(namesake), 100, SECOND, &dropped), LOG_LINES);
+    cr_assert_eq(pass(&l, log_of_user(victim), 1, SECOND, &dropped), 1);
+    cr_assert_eq(dropped, 0, "another's are told with the victim's line");
+    cr_assert_eq(pass(&l, log_of_user(flooder), 1, 2 * SECOND - 1, &dropped), 0);
+    cr_assert_eq(pass(&l, log_of_user(flooder), 1, 2 * SECOND, &dropped), 1);
+    cr_assert_eq(dropped, 91);
+}
+
+Test(log, all_of_a_place_have_a_bound_of_which_who_comes_first_has_half) {
+    struct log_limit l = {0};
+    uint32_t dropped = 0;
+    unsigned n = 0;
+    for (uint64_t peer = 1; peer <= 3; peer++)
+        n += pass(&l, log_of_connection(peer), 100, SECOND, &dropped);
+    cr_assert_eq(n, LOG_PLACE_LINES / 2 + 1, "the third has one: its first");
+    for (uint64_t peer = 4; peer <= 1000; peer++)
+        n += pass(&l, log_of_connection(peer), 1, SECOND, &dropped);
+    cr_assert_eq(n, LOG_PLACE_LINES, "%u", n);
+    for (uint64_t peer = 1; peer <= LOG_ROWS; peer++)
+        n += pass(&l, log_of_connection(peer), 1, 2 * SECOND, &dropped);
+    cr_assert_eq(n, LOG_PLACE_LINES + LOG_ROWS);
+}
+
+Test(log, what_was_dropped_of_a_row_that_gave_way_is_told_by_the_next_of_the_place) {
+    struct log_limit l = {0};
+    uint32_t dropped, told = 0;
+    pass(&l, log_of_connection(1), LOG_LINES + 7, SECOND, &dropped);
+    for (uint64_t peer = 2; peer <= LOG_ROWS + 1; peer++)
+        if (log_limit_pass(&l, log_of_connection(peer), 2 * SECOND + peer, &dropped))
+            told += dropped;
+    cr_assert_eq(told, 7);
+}
+
+Test(log, users_connections_and_names_are_told_apart) {
+    cr_assert_neq(log_of_user((struct user_id){0}), LOG_OWN, "root is not the daemon");
+    cr_assert_neq(log_of_user(flooder), log_of_user(namesake));
+    cr_assert_neq(log_of_user(flooder), log_of_connection(1000));
+    cr_assert_neq(log_of_name("a"), log_of_name("b"));
+    cr_assert(log_of_name("") >> 63, "a name may be a connection");
 }
 
 /* ---- with a thread that writes ------------------------------------------------------------- */

@@ -4,6 +4,9 @@
  * of it; who has something of ours is heard first, who has nothing at a rate, who has left not at
  * all. The clock stands still unless a test moves it.
  */
+#include "daemon/base/audit.h"
+#include "daemon/base/audit_count.h"
+#include "daemon/peer/control/record.h"
 #include "tests/unit/owner_steps.h"
 #include <event2/event.h>
 #include <signal.h>
@@ -174,9 +177,9 @@ static void no_policy(void) {
     rig.st.policy = NULL;
 }
 
-static void hear_for(unsigned ms) {
-    for (unsigned i = 0; i < ms; i += 5) {
-        rig_advance(5 * MS);
+static void hear_for(unsigned ms, unsigned step_ms) {
+    for (unsigned i = 0; i < ms; i += step_ms) {
+        rig_advance(step_ms * MS);
         settle();
     }
 }
@@ -186,13 +189,13 @@ Test(peer_turns, all_connections_of_a_name_are_heard_as_often_as_its_rate_allows
     rate(RULE_MESSAGES_PER_SECOND, 100);
     for (unsigned i = 0; i < 2; i++)
         say_pings(r[i], 200);
-    hear_for(1000);
+    hear_for(1000, 5);
     unsigned heard = answers_of_all(r, 2);
     cr_assert(heard >= 30 && heard <= 110, "%u in a second", heard);
     cr_assert_geq(answers(r[0]), heard / 3, "both are heard");
     cr_assert_geq(answers(r[1]), heard / 3, "both are heard");
     rate(RULE_MESSAGES_PER_SECOND, 0);
-    hear_for(50);
+    hear_for(50, 5);
     AWAIT(answers_of_all(r, 2) == 400); /* nothing is lost */
     raw_close(r[0]);
     raw_close(r[1]);
@@ -216,12 +219,12 @@ Test(peer_turns, questions_have_a_rate_of_their_own) {
     unsigned before = answers(r);
     rate(RULE_QUESTIONS_PER_SECOND, 10);
     say_pings(r, 100);
-    hear_for(20);
+    hear_for(20, 5);
     cr_assert_eq(answers(r) - before, 100, "a ping is no question");
     before = unread(r);
     for (unsigned i = 0; i < 20; i++)
         cr_assert_eq(send(r->fd, frame, size, MSG_NOSIGNAL), (ssize_t)size);
-    hear_for(1000);
+    hear_for(1000, 5);
     unsigned names = (unread(r) - before) / rep_bytes;
     cr_assert(names >= 3 && names <= 13, "%u questions were answered in a second", names);
     raw_close(r);
@@ -241,5 +244,75 @@ Test(peer_turns, what_was_said_before_an_end_is_heard_at_whatever_rate) {
         turn();
     }
     cr_assert_eq(peers_count(rig.st.peers), 0, "a connection that has gone is kept by its rate");
+    no_policy();
+}
+
+/* ---- that a peer is held ------------------------------------------------------------------- */
+
+static uint64_t throttled(const char *cause) {
+    static struct audit_counts counts;
+    audit_count(&counts);
+    for (unsigned i = 0; i < counts.used; i++)
+        if (counts.row[i].event == AUDIT_THROTTLED && !strcmp(counts.row[i].cause, cause))
+            return counts.row[i].count;
+    return 0;
+}
+
+/* However many connections its name has. */
+Test(peer_turns, that_a_name_is_held_is_told_once_a_minute_of_each_rate) {
+    struct peer_msg m = {.type = PEER_MSG_NAMES_REQ, .names_req.ref = 9};
+    uint8_t frame[PEER_WIRE_MAX];
+    size_t size = peer_wire_encode(&m, frame);
+    struct raw *r[2] = {greet_holder(), greet_holder()};
+    hear_for(20, 5);
+    cr_assert_eq(throttled("rate.messages"), 0);
+    rate(RULE_MESSAGES_PER_SECOND, 10);
+    for (unsigned i = 0; i < 2; i++)
+        say_pings(r[i], 500);
+    hear_for(30000, 50);
+    cr_assert_eq(throttled("rate.messages"), 1, "%u", (unsigned)throttled("rate.messages"));
+    hear_for(32000, 50);
+    cr_assert_eq(throttled("rate.messages"), 2, "%u", (unsigned)throttled("rate.messages"));
+    cr_assert_eq(throttled("rate.questions"), 0);
+    rate(RULE_MESSAGES_PER_SECOND, 0);
+    rate(RULE_QUESTIONS_PER_SECOND, 2);
+    hear_for(50, 5);
+    for (unsigned i = 0; i < 20; i++)
+        cr_assert_eq(send(r[0]->fd, frame, size, MSG_NOSIGNAL), (ssize_t)size);
+    hear_for(3000, 50);
+    cr_assert_eq(throttled("rate.questions"), 1, "%u", (unsigned)throttled("rate.questions"));
+    cr_assert_eq(throttled("rate.messages"), 2);
+    raw_close(r[0]);
+    raw_close(r[1]);
+    quiet();
+    no_policy();
+}
+
+/* As workers tell of it; r lives. */
+static void held_by_bytes(struct raw *r, uint64_t peer, unsigned seconds) {
+    for (unsigned i = 0; i < seconds; i++) {
+        peers_throttled(rig.st.peers, peer, PLANE_RATE_BYTES);
+        say_pings(r, 1);
+        hear_for(1000, 500);
+    }
+}
+
+/* Several workers tell of it. */
+Test(peer_turns, that_a_share_holds_a_connection_is_told_once_a_minute) {
+    struct raw *r = greet_holder();
+    const struct peer *p = list_entry(list_first(&rig.st.peers->all), struct peer, node);
+    held_by_bytes(r, p->id, 10);
+    cr_assert_eq(throttled("rate.bytes"), 0, "it has no such rate any more");
+    rate(RULE_BYTES_PER_SECOND, 1000);
+    held_by_bytes(r, p->id + 1, 1);
+    cr_assert_eq(throttled("rate.bytes"), 0, "that peer is gone");
+    held_by_bytes(r, p->id, 55);
+    cr_assert_eq(throttled("rate.bytes"), 1, "%u", (unsigned)throttled("rate.bytes"));
+    held_by_bytes(r, p->id, 10);
+    cr_assert_eq(throttled("rate.bytes"), 2, "%u", (unsigned)throttled("rate.bytes"));
+    peers_throttled(rig.st.peers, p->id, PLANE_RATE_OPS);
+    cr_assert_eq(throttled("rate.ops"), 0, "it has no rate of ops");
+    raw_close(r);
+    quiet();
     no_policy();
 }

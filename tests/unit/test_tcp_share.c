@@ -428,3 +428,69 @@ Test(tcp_share, a_peer_that_is_held_and_resets_its_connection_wakes_nobody) {
     fabric_tcp.window_close(r->window, RDMAD_E_LEASE_RELEASED);
     pair_close(&p);
 }
+
+/* ---- that a peer is held ------------------------------------------------------------------- */
+
+static struct {
+    unsigned ops, bytes, refused;
+    bool busy; /* what was told before is still on its way */
+    uint64_t peer;
+} told;
+
+static bool on_throttled(void *user, uint64_t peer, bool by_bytes) {
+    (void)user;
+    if (told.busy) {
+        told.refused++;
+        return false;
+    }
+    told.peer = peer;
+    told.bytes += by_bytes;
+    told.ops += !by_bytes;
+    return true;
+}
+
+/* So long on the scripted clock, with polls when it should wake. */
+static void pass(struct pair *p, double seconds) {
+    uint64_t until_ns = scripted_ns + (uint64_t)(seconds * 1e9), wake_ns;
+    while (scripted_ns < until_ns) {
+        if (fabric_tcp.poll(p->owner.fabric) || !fabric_tcp.arm(p->owner.fabric, &wake_ns))
+            continue;
+        if (wake_ns > until_ns)
+            wake_ns = until_ns;
+        scripted_ns = wake_ns > scripted_ns ? wake_ns : scripted_ns + 1;
+    }
+}
+
+/* However often it is held, and by whichever of its connections. */
+Test(tcp_share, that_a_peer_is_throttled_is_told_once_a_minute_of_each_rate) {
+    static struct rude r[2];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 2, LESSEE);
+    scripted_ns = clock_now_ns();
+    p.owner.env.now_ns = scripted;
+    p.owner.env.peer_throttled = on_throttled;
+    told.busy = true;
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 100, .ops_per_second = 2});
+    for (uint32_t n = 0; n < 150; n++)
+        for (unsigned i = 0; i < 2; i++)
+            ask(&r[i], FRAME_READ, n, 8);
+    pass(&p, 1);
+    cr_assert(told.refused > 0 && told.ops == 0);
+    told.busy = false;
+    pass(&p, 2);
+    cr_assert_eq(told.ops, 1, "what could not be told is told later: %u", told.ops);
+    cr_assert_eq(told.peer, LESSEE);
+    pass(&p, 55);
+    cr_assert_eq(told.ops, 1, "%u", told.ops);
+    pass(&p, 5);
+    cr_assert_eq(told.ops, 2, "%u", told.ops);
+    cr_assert_eq(told.bytes, 0);
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 100, .bytes_per_second = 8});
+    pass(&p, 5);
+    cr_assert_eq(told.bytes, 1, "%u", told.bytes);
+    cr_assert_eq(told.ops, 2);
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 100});
+    hush(&p, r, 2);
+    pair_close(&p);
+}

@@ -200,11 +200,20 @@ static bool take_welcome(struct tcp_conn *c) {
     return !c->closed;
 }
 
+static void tell_held(struct tcp_conn *c) {
+    const struct fabric_env *env = c->tcp->env;
+    bool by_bytes;
+    if (env->peer_throttled && share_is_news(&c->tcp->shares, c->share, &by_bytes) &&
+        env->peer_throttled(env->user, c->share->peer, by_bytes))
+        share_told(&c->tcp->shares, c->share, by_bytes);
+}
+
 bool conn_is_held(struct tcp_conn *c) {
     uint64_t until_ns = share_held_ns(&c->tcp->shares, c->share);
     c->held = until_ns != 0;
     if (!c->held)
         return false;
+    tell_held(c);
     list_remove(&c->hot);
     tcp_timer_at(c->tcp, until_ns);
     return true;

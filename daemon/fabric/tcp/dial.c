@@ -199,9 +199,10 @@ static int take_offer(struct tcp_link *l, const char *host, const struct fabric_
                          "encrypted one (tcp.encrypt): run the same version of rdmad on both",
                          host);
     if (i->encrypt && t->env->settings->encrypt == ENCRYPT_OFF)
-        LOG_LIMITED(NOTICE, ("%s wants data connections encrypted: so they are, though tcp.encrypt "
-                             "is \"off\" here",
-                             host));
+        LOG_LIMITED_OF(log_of_name(host), NOTICE,
+                       ("%s wants data connections encrypted: so they are, though tcp.encrypt "
+                        "is \"off\" here",
+                        host));
     memcpy(l->token, i->token, sizeof l->token);
     l->base.number = i->number;
     l->base.encryption = i->encrypt ? cipher_library(handshake_suite()) : FABRIC_CLEAR;

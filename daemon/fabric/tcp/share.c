@@ -93,6 +93,17 @@ uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s) 
     return bytes_ns > ops_ns ? bytes_ns : ops_ns;
 }
 
+bool share_is_news(const struct tcp_shares *all, const struct tcp_share *s, bool *by_bytes) {
+    uint64_t now_ns = all->now_ns;
+    *by_bytes = rate_wait_ns(&s->bytes, now_ns) > rate_wait_ns(&s->ops, now_ns);
+    uint64_t last_ns = *by_bytes ? s->bytes_told_ns : s->ops_told_ns;
+    return !last_ns || now_ns >= last_ns + SHARE_TOLD_NS;
+}
+
+void share_told(const struct tcp_shares *all, struct tcp_share *s, bool by_bytes) {
+    *(by_bytes ? &s->bytes_told_ns : &s->ops_told_ns) = all->now_ns;
+}
+
 void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests, uint64_t bytes) {
     rate_use(&s->ops, requests, all->now_ns);
     if (bytes)

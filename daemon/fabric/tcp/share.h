@@ -15,6 +15,7 @@
 #ifndef RDMAD_FABRIC_TCP_SHARE_H
 #define RDMAD_FABRIC_TCP_SHARE_H
 
+#include "daemon/base/clock.h"
 #include "daemon/base/list.h"
 #include "daemon/base/rate.h"
 #include "daemon/fabric/fabric.h"
@@ -26,6 +27,8 @@
 #define TCP_WEIGHT 100u             /* whose budget is TCP_SHARE_BUDGET */
 #define TCP_BUDGET_MIN (16u << 10)  /* of whom has the least weight */
 
+#define SHARE_TOLD_NS (60 * NSEC_PER_SEC)
+
 /* How much was used of the present poll's budgets. */
 struct tcp_share {
     struct list node; /* in shares.peers: of a peer's targets */
@@ -36,6 +39,7 @@ struct tcp_share {
     size_t budget; /* of a poll; 0: TCP_SHARE_BUDGET */
     struct rate bytes, ops;
     uint64_t bytes_due_ns, ops_due_ns;
+    uint64_t bytes_told_ns, ops_told_ns; /* when it was told that each holds it */
     bool kept; /* it has a share that is not everybody's: it stays without connections, too */
 };
 
@@ -55,6 +59,10 @@ void share_forget(struct tcp_shares *all, uint64_t peer);
 void shares_fini(struct tcp_shares *all); /* there are no connections any more */
 /* Until when the peer is held; 0: it is not. */
 uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s);
+/* The peer is held: whether that is to be told of, as it is once in SHARE_TOLD_NS of each rate, and
+ * of which. Nothing is noted before share_told. */
+bool share_is_news(const struct tcp_shares *all, const struct tcp_share *s, bool *by_bytes);
+void share_told(const struct tcp_shares *all, struct tcp_share *s, bool by_bytes);
 /* So many requests, which read so much, are about to be answered. */
 void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests, uint64_t bytes);
 /* How many bytes may still be moved in this poll; 0: the caller is left out. */

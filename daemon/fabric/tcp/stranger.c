@@ -13,6 +13,7 @@
  * many as there were offers, and go only if there are no others.
  */
 #include "daemon/fabric/tcp/stranger.h"
+#include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/tcp/frame.h"
@@ -56,8 +57,10 @@ static void stranger_forget(struct stranger *s) {
 
 static void stranger_refuse(struct stranger *s, const char *why) {
     char address[TCP_ADDRESS_TEXT];
+    struct in6_addr source = address_source_of((const struct sockaddr *)&s->address);
     address_text(address, &s->address);
-    LOG_LIMITED(NOTICE, ("data connection from %s refused: %s", address, why));
+    LOG_LIMITED_OF(log_of_bytes(&source, sizeof(source)), NOTICE,
+                   ("data connection from %s refused: %s", address, why));
     close(s->fd);
     stranger_forget(s);
 }

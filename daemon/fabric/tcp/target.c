@@ -345,7 +345,8 @@ void target_shut(struct tcp_target *t) {
 
 static void target_lost(struct tcp_conn *c, const struct error *why) {
     if (why->code == RDMAD_E_PROTOCOL)
-        LOG_LIMITED(WARNING, ("%s", why->text), FIELD_U64("PEER", target_of(c)->peer));
+        LOG_LIMITED_OF(log_of_connection(target_of(c)->peer), WARNING, ("%s", why->text),
+                       FIELD_U64("PEER", target_of(c)->peer));
     target_shut(target_of(c));
 }
 

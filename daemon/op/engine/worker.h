@@ -94,6 +94,12 @@ struct worker {
     enum plane_rate throttled_by;
     bool throttled_told; /* atomic: the mail is under way */
 
+    /* A peer is held by its rate: the same. */
+    struct mail held_mail;
+    uint64_t held_peer;
+    enum plane_rate held_by;
+    bool held_told; /* atomic: the mail is under way */
+
     struct plane_counters counters; /* relaxed atomics, written by this worker only */
     struct latency latency;
     struct op_trace *traces; /* NULL: nobody traces; trace.h */

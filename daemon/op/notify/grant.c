@@ -76,10 +76,10 @@ static void notice_give(struct worker *w, struct op *op, struct op_notice *notic
 }
 
 static void notice_drop(struct op_notice *notice) {
-    LOG_LIMITED(WARNING,
-                ("lease %lu: %u notifications wait for its owner, or %u for all leases of its "
-                 "user, who takes none: one more is dropped",
-                 (unsigned long)notice->from->lease_id, NOTICES_MOST, 2 * NOTICES_UID));
+    LOG_LIMITED_OF(log_of_user(notice->from->whose), WARNING,
+                   ("lease %lu: %u notifications wait for its owner, or %u for all leases of its "
+                    "user, who takes none: one more is dropped",
+                    (unsigned long)notice->from->lease_id, NOTICES_MOST, 2 * NOTICES_UID));
     notice_free(notice);
 }
 

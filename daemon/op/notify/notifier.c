@@ -3,6 +3,7 @@
  * notifier.c - counted by whoever points to it, on any thread.
  */
 #include "daemon/op/notify/notifier.h"
+#include "daemon/op/engine/account.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -13,6 +14,7 @@ struct op_notifier *notifier_new(const struct op_session *owner, uint64_t lease_
     n->refs = 1;
     n->lease_id = lease_id;
     n->session = owner->id;
+    n->whose = owner->account->who;
     n->owner = owner->worker;
     return n;
 }

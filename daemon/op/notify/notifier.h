@@ -11,10 +11,11 @@
 #include "daemon/op/engine/worker.h"
 
 struct op_notifier {
-    uint32_t refs;     /* atomic: the attach, its notices, mail */
-    uint32_t queued;   /* atomic: notices promised (local) or received (peer), and not taken */
-    uint64_t lease_id; /* the grant's, of which the attach's lease may be a part */
-    uint64_t session;  /* the owner's, by the plane's id */
+    uint32_t refs;        /* atomic: the attach, its notices, mail */
+    uint32_t queued;      /* atomic: notices promised (local) or received (peer), and not taken */
+    uint64_t lease_id;    /* the grant's, of which the attach's lease may be a part */
+    uint64_t session;     /* the owner's, by the plane's id */
+    struct user_id whose; /* the owner's user */
     struct worker *owner;
 
     /* Of a peer's attach only. */

@@ -65,8 +65,9 @@ static void notice_take_in(struct worker *w, struct op_notifier *n,
     }
     __atomic_add_fetch(&n->queued, 1, __ATOMIC_RELAXED);
     if (notice_leave(w, n, le32toh(m->imm), le64toh(m->length)) < 0) {
-        LOG_LIMITED(ERR, ("out of memory: a notification for lease %lu is lost",
-                          (unsigned long)n->lease_id));
+        LOG_LIMITED_OF(
+            log_of_user(n->whose), ERR,
+            ("out of memory: a notification for lease %lu is lost", (unsigned long)n->lease_id));
         __atomic_sub_fetch(&n->queued, 1, __ATOMIC_RELAXED);
     }
 }

@@ -62,8 +62,9 @@ void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_sess
                          uint64_t lease_id) {
     struct op_notifier *n = notifier_new(&owner->op, lease_id);
     if (!n) {
-        LOG_LIMITED(ERR, ("out of memory: a lessee of lease %lu cannot notify its owner",
-                          (unsigned long)w->op.spec.lease_id));
+        LOG_LIMITED_OF(log_of_user(owner->op.account->who), ERR,
+                       ("out of memory: a lessee of lease %lu cannot notify its owner",
+                        (unsigned long)w->op.spec.lease_id));
         return;
     }
     n->ref = ref;

@@ -98,6 +98,26 @@ static bool env_is_hurried(void *user) {
     return prompt_waits(user);
 }
 
+static void tell_peer_throttled(struct mail *mail) {
+    struct worker *w = container_of(mail, struct worker, held_mail);
+    uint64_t peer = w->held_peer;
+    enum plane_rate by = w->held_by;
+    __atomic_store_n(&w->held_told, false, __ATOMIC_RELEASE);
+    if (w->events->peer_throttled)
+        w->events->peer_throttled(w->events->user, peer, by);
+}
+
+static bool env_peer_throttled(void *user, uint64_t peer, bool by_bytes) {
+    struct worker *w = user;
+    if (__atomic_load_n(&w->held_told, __ATOMIC_ACQUIRE))
+        return false;
+    w->held_peer = peer;
+    w->held_by = by_bytes ? PLANE_RATE_BYTES : PLANE_RATE_OPS;
+    __atomic_store_n(&w->held_told, true, __ATOMIC_RELAXED);
+    mailbox_post(w->control, &w->held_mail, tell_peer_throttled);
+    return true;
+}
+
 int env_open_fabric(struct worker *w, struct op_fabric *fabric, const struct fabric_ops *ops,
                     struct fabric_host *host, struct error *err) {
     const struct fabric_env env = {
@@ -113,6 +133,7 @@ int env_open_fabric(struct worker *w, struct op_fabric *fabric, const struct fab
         .landed = env_landed,
         .memory_fault = env_memory_fault,
         .is_hurried = env_is_hurried,
+        .peer_throttled = env_peer_throttled,
         .settings = &w->settings->fabric_settings,
         .host = host,
     };

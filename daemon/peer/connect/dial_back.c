@@ -41,6 +41,7 @@ int dial_back_check(const struct peer *p, const char *host, uint16_t port, struc
         "%.40s connects from %s and names %.64s to be dialled back, which %.40s does not: let "
         "it listen on the address that it connects from, or set peer.dial_named there",
         p->name, p->ip, host, ps->state->node_name);
-    LOG_LIMITED(NOTICE, ("a channel is refused: %s", err->text), FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(peer_log(p), NOTICE, ("a channel is refused: %s", err->text),
+                   FIELD_U64("PEER", p->id));
     return err->code;
 }

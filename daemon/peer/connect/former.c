@@ -69,10 +69,11 @@ static bool former_is_late(struct peer *p) {
 static void former_expel(struct peer *q, const struct peer *p) {
     if (q->stage == PEER_LOST || q->ending)
         return;
-    LOG_LIMITED(INFO,
-                ("%s at %s has connected anew from %s: what is left of its former connection ends",
-                 q->name, q->address, p->address),
-                FIELD_U64("PEER", q->id));
+    LOG_LIMITED_OF(
+        peer_log(q), INFO,
+        ("%s at %s has connected anew from %s: what is left of its former connection ends", q->name,
+         q->address, p->address),
+        FIELD_U64("PEER", q->id));
     peer_refuse(q, RDMAD_E_PEER_LOST, "its daemon has connected anew");
 }
 

@@ -49,9 +49,10 @@ static bool renewed_is_due(const struct peer *p, const struct pki_identity *id) 
         return false;
     if (EVP_PKEY_eq(X509_get0_pubkey(before), X509_get0_pubkey(id->cert)) == 1)
         return true;
-    LOG_LIMITED(NOTICE, ("our certificate is for another key: the connection to %s at %s ends with "
-                         "the one before, and is made anew by this",
-                         p->name, p->address));
+    LOG_LIMITED_OF(peer_log(p), NOTICE,
+                   ("our certificate is for another key: the connection to %s at %s ends with "
+                    "the one before, and is made anew by this",
+                    p->name, p->address));
     return false;
 }
 
@@ -65,9 +66,10 @@ void renewed_tell(struct peer *p) {
     if (size <= PEER_CERTIFICATES_MAX)
         renewed_send(p, bytes, size);
     else
-        LOG_LIMITED(WARNING, ("our certificate and its chain have %zu bytes, at most %u are shown "
-                              "to peers: connections end with the one before",
-                              size, PEER_CERTIFICATES_MAX));
+        LOG_LIMITED_OF(peer_log(p), WARNING,
+                       ("our certificate and its chain have %zu bytes, at most %u are shown "
+                        "to peers: connections end with the one before",
+                        size, PEER_CERTIFICATES_MAX));
     OPENSSL_free(bytes);
 }
 
@@ -84,10 +86,10 @@ static void renewed_use(struct peer *p, STACK_OF(X509) * certs, int64_t until) {
     p->certificate.until = pki_seconds(X509_get0_notAfter(next));
     p->certificate.good_until = until;
     if (news)
-        LOG_LIMITED(INFO,
-                    ("peer %s at %s has its next certificate, good until %s", p->name, p->address,
-                     pki_date_text(p->certificate.until, date)),
-                    FIELD_U64("PEER", p->id));
+        LOG_LIMITED_OF(peer_log(p), INFO,
+                       ("peer %s at %s has its next certificate, good until %s", p->name,
+                        p->address, pki_date_text(p->certificate.until, date)),
+                       FIELD_U64("PEER", p->id));
 }
 
 static int renewed_check(const struct peer *p, STACK_OF(X509) * certs, int64_t *until,
@@ -143,10 +145,10 @@ void renewed_judge(struct peer *p) {
         renewed_use(p, certs, until);
         return;
     }
-    LOG_LIMITED(WARNING,
-                ("peer %s at %s: %s; its connection ends at %s", p->name, p->address, wrong.text,
-                 pki_date_text(p->certificate.good_until, date)),
-                FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(peer_log(p), WARNING,
+                   ("peer %s at %s: %s; its connection ends at %s", p->name, p->address, wrong.text,
+                    pki_date_text(p->certificate.good_until, date)),
+                   FIELD_U64("PEER", p->id));
 }
 
 static void renewed_judge_soon(struct peers *ps) {

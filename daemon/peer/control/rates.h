@@ -21,6 +21,11 @@ void rates_leave(struct peer *p); /* harmless when it never joined */
 void rates_set(struct peer *p, uint64_t messages, uint64_t questions);
 /* It was heard. */
 void rates_use(struct peer *p, const struct peer_msg *m);
+/* It is held: says by which of the two, once in PLANE_TOLD_NS of each, whoever of its name it is.
+ */
+void rates_tell_held(struct peer *p);
+/* The same of its share at a worker, whose rates are each connection's own. */
+void rates_tell_throttled(struct peer *p, enum plane_rate by);
 /* When more of it may be heard; 0: now. */
 uint64_t rates_wait_ns(const struct peer *p, uint64_t now_ns);
 

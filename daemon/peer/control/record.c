@@ -6,7 +6,9 @@
  * it, no callback under way.
  */
 #include "daemon/peer/control/record.h"
+#include "daemon/base/address.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log_limit.h"
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -163,6 +165,15 @@ void peer_note_address(struct peer *p, const struct sockaddr *sa) {
 
 struct audit_who peer_who(const struct peer *p) {
     return audit_peer(p->certificate.name, p->address);
+}
+
+uint64_t peer_log(const struct peer *p) {
+    if (p->certificate.name[0])
+        return log_of_name(p->certificate.name);
+    if (p->outgoing && !p->name[0] && p->dialler.uid != PEER_NOBODY.uid)
+        return log_of_user(p->dialler);
+    struct in6_addr source = address_source(p->ip);
+    return log_of_bytes(&source, sizeof(source));
 }
 
 static bool peer_is_stranger(const struct peer *p) {

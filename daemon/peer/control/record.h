@@ -191,7 +191,8 @@ struct peer {
     uint64_t opened_bytes; /* of leases, for its attaches */
     uint64_t attaches, notifications, channels;
 
-    struct peer_rates *rates; /* of its name, from hello on; rates.h */
+    struct peer_rates *rates;           /* of its name, from hello on; rates.h */
+    uint64_t throttled_ns[PLANE_RATES]; /* when it was told that each holds it; 0: never */
 
     struct slots asks; /* outgoing: struct peer_ask, ask.c */
 };
@@ -221,6 +222,9 @@ struct peer *peers_find_dialled(struct peers *ps, const char *host, uint16_t por
 const struct fabric_ops *peer_fabric(const struct peer *p); /* once agreed on */
 /* Who it is, for the audit: its address, and the name that it has proven, none that it claims. */
 struct audit_who peer_who(const struct peer *p);
+/* The same for lines of the log: by its proven name, else its address; of a daemon that could not
+ * be reached, whoever dialled it. */
+uint64_t peer_log(const struct peer *p);
 /* Why it ends: its connection was closed by the other end, or broke by that error of the system.
  * One that we have not dialled is no daemon's, as far as is known, until it has said who it is. */
 void peer_why_closed(const struct peer *p, struct error *why);

@@ -201,6 +201,7 @@ static void turn_hold(struct peer *p) {
     struct peers *ps = p->peers;
     uint64_t now = state_now(ps->state), at = rates_wait_ns(p, now);
     p->heard_ns = now;
+    rates_tell_held(p);
     if (!list_empty(&ps->held) && ps->held_timer.at_ns < at)
         at = ps->held_timer.at_ns;
     list_append(&ps->held, &p->turn_node);

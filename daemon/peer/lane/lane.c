@@ -220,7 +220,8 @@ static void lane_down(struct lane *lane, const struct error *why) {
 static void lane_failed(struct lane *lane, const struct error *why) {
     bool never = why->code == RDMAD_E_VERSION || why->code == RDMAD_E_PROTOCOL;
     if (lane_has_news(lane, why))
-        LOG_LIMITED(INFO, ("%s", why->text), FIELD_U64("PEER", lane->peer->id));
+        LOG_LIMITED_OF(peer_log(lane->peer), INFO, ("%s", why->text),
+                       FIELD_U64("PEER", lane->peer->id));
     lane->busy++;
     lane_down(lane, why);
     if (never)
@@ -256,8 +257,8 @@ static void lane_opened(void *arg, const struct error *result) {
     lane->up_since_ns = state_now(lane_state_of(lane));
     lane->rebuilds += lane->was_up;
     if (lane->was_up)
-        LOG_LIMITED(INFO, ("the link to %s at %s is up again", p->name, p->address),
-                    FIELD_U64("PEER", p->id));
+        LOG_LIMITED_OF(peer_log(p), INFO, ("the link to %s at %s is up again", p->name, p->address),
+                       FIELD_U64("PEER", p->id));
     lane_remember(lane, lane->was_up ? "rebuilt" : "up",
                   lane->was_up ? "it was made anew, and is up again" : "it is up");
     lane->was_up = true;
@@ -421,7 +422,8 @@ static void lane_lose_link(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     if (lane->stage == LANE_UP && clock_left(lane->up_since_ns, state_now(st)) >= PEER_STEADY_NS)
         lane->pause_ns = PEER_RETRY_MIN_NS;
-    LOG_LIMITED(NOTICE, ("%s; it is made anew", why->text), FIELD_U64("PEER", lane->peer->id));
+    LOG_LIMITED_OF(peer_log(lane->peer), NOTICE, ("%s; it is made anew", why->text),
+                   FIELD_U64("PEER", lane->peer->id));
     lane->busy++;
     lane_down(lane, why);
     lane_each_user(lane, LANE_IS_DOWN);

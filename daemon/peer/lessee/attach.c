@@ -116,7 +116,7 @@ void peer_request(struct peers *ps, struct handle *h, const struct rdmad_uri *ur
 static void attach_granted(struct claim *c, const struct peer_attach_rep *m) {
     struct error err;
     if (m->text[0]) /* which right it does not have here */
-        LOG_LIMITED(NOTICE, ("%s", m->text), FIELD_U64("PEER", c->peer->id));
+        LOG_LIMITED_OF(peer_log(c->peer), NOTICE, ("%s", m->text), FIELD_U64("PEER", c->peer->id));
     claim_enter(c, CLAIM_LINKING);
     c->owner_ref = m->owner_ref;
     c->spec = (struct plane_lease_spec){

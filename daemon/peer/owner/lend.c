@@ -109,10 +109,11 @@ static int lend_begin(struct grant *g, const struct peer_request_req *m, struct 
         return error_set(err, RDMAD_E_BUDGET, "service \"%s\" gives out no memory", m->service);
     grant_await_lease(g);
     g->via = m->via;
-    LOG_LIMITED(DEBUG,
-                ("service \"%s\": %" PRIu64 " bytes are asked for from %s, uid %" PRIu32 " there",
-                 m->service, m->bytes, p->name, m->uid),
-                FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(peer_log(p), DEBUG,
+                   ("service \"%s\": %" PRIu64 " bytes are asked for from %s, uid %" PRIu32
+                    " there",
+                    m->service, m->bytes, p->name, m->uid),
+                   FIELD_U64("PEER", p->id));
     budget_request(sv->budget, &ask, lend_granted, g);
     return 0;
 }

@@ -38,8 +38,8 @@ static void opening_say_without_atomics(const struct grant *g, char text[RDMAD_T
              "lease %" PRIu64 " has no atomics over %s: those of %s are its RDMA device's, and not "
              "atomic with others; reach it over %s for them",
              g->lease_id, peer_fabric(p)->name, st->node_name, plane_fabric(st->plane, 0)->name);
-    LOG_LIMITED(NOTICE, ("%s at %s attached: %s", p->name, p->address, text),
-                FIELD_U64("LEASE", g->lease_id), FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(peer_log(p), NOTICE, ("%s at %s attached: %s", p->name, p->address, text),
+                   FIELD_U64("LEASE", g->lease_id), FIELD_U64("PEER", p->id));
 }
 
 static void opening_answer_attach(struct grant *g, const struct fabric_blob *key) {

@@ -80,8 +80,9 @@ void cm_call_end(struct cm_call *call) {
 static void cm_call_fail(struct cm_call *call, const struct error *why) {
     struct verbs_target *t = call->target;
     if (t) {
-        LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer ended: %s", t->number, why->text),
-                    FIELD_U64("PEER", t->peer->id));
+        LOG_LIMITED_OF(log_of_connection(t->peer->id), INFO,
+                       ("link %" PRIu64 " of a peer ended: %s", t->number, why->text),
+                       FIELD_U64("PEER", t->peer->id));
         target_close(t);
     } else {
         link_fail(call->link, why);

@@ -62,7 +62,7 @@ static void event_say(const struct device *d, const struct event_rule *rule, uin
     const char *text = rule->kind == EVENT_QP
                            ? log_format("%s: QP %u %s", d->name, qp_num, rule->says)
                            : log_format("%s: %s", d->name, rule->says);
-    log_write(rule->level, &limit, text, fields);
+    log_write(rule->level, &limit, LOG_OWN, text, fields);
 }
 
 /* Whether the device still stands. */

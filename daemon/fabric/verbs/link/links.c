@@ -211,8 +211,9 @@ bool links_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event)
     if (!lane)
         return false;
     struct verbs_link *l = lane->link;
-    LOG_LIMITED(INFO, ("%s: queue pair 0x%x to %s: %s", v->device->name, qp_num, l->host,
-                       ibv_event_type_str(event)));
+    LOG_LIMITED_OF(log_of_name(l->host), INFO,
+                   ("%s: queue pair 0x%x to %s: %s", v->device->name, qp_num, l->host,
+                    ibv_event_type_str(event)));
     /* An event may be late, and its QP's number have been given out again. */
     if (!qp_event_is_bad(event) || !qp_in_error(&lane->queue))
         return true;

@@ -74,7 +74,7 @@ int weak_sender_ready(struct verbs_link *l, enum weak_kind kind, struct verbs_la
         return 0;
     if (!(*lane)->queue.qp && weak_sender_make(l, kind, &why)) {
         s->state = WEAK_NONE;
-        LOG_LIMITED(WARNING, ("%s", why.text));
+        LOG_LIMITED_OF(log_of_name(l->host), WARNING, ("%s", why.text));
         return RDMAD_E_UNSUPPORTED;
     }
     return weak_sender_request(l, kind);
@@ -98,8 +98,9 @@ static void weak_sender_open(struct verbs_link *l, enum weak_kind kind) {
     if (rc == 0 && kind == WEAK_DATAGRAM)
         rc = weak_sender_address(l, s);
     if (rc) {
-        LOG_LIMITED(WARNING, ("%s: a queue pair for messages to %s cannot be opened: %s",
-                              l->verbs->device->name, l->host, strerror(rc)));
+        LOG_LIMITED_OF(log_of_name(l->host), WARNING,
+                       ("%s: a queue pair for messages to %s cannot be opened: %s",
+                        l->verbs->device->name, l->host, strerror(rc)));
         link_refuse_weak(l, kind);
         return;
     }

@@ -148,8 +148,9 @@ void inbox_free(struct verbs_target *t) {
 
 static void inbox_broke(struct verbs_target *t, const char *how) {
     if (t->state == TARGET_LIVE)
-        LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer broke: a message: %s", t->number, how),
-                    FIELD_U64("PEER", t->peer->id));
+        LOG_LIMITED_OF(log_of_connection(t->peer->id), INFO,
+                       ("link %" PRIu64 " of a peer broke: a message: %s", t->number, how),
+                       FIELD_U64("PEER", t->peer->id));
     target_broke(t);
 }
 

@@ -243,11 +243,11 @@ int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct er
     struct list *first = list_first(&p->targets);
     struct verbs_target *oldest = first ? list_entry(first, struct verbs_target, node) : NULL;
     if (oldest && v->now_ns >= clock_after(oldest->made_ns, EVICT_AFTER_NS)) {
-        LOG_LIMITED(NOTICE,
-                    ("a peer has %u links of at most %u (verbs.links_per_peer): its oldest goes "
-                     "for a new one",
-                     used, limit),
-                    FIELD_U64("PEER", p->id));
+        LOG_LIMITED_OF(log_of_connection(p->id), NOTICE,
+                       ("a peer has %u links of at most %u (verbs.links_per_peer): its oldest goes "
+                        "for a new one",
+                        used, limit),
+                       FIELD_U64("PEER", p->id));
         target_close(oldest);
         return 0;
     }
@@ -320,9 +320,9 @@ bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type even
     if (!qp_event_is_bad(event) || t->state != TARGET_LIVE ||
         !target_is_broken(t)) /* a late one may be of an earlier QP */
         return true;
-    LOG_LIMITED(INFO,
-                ("link %" PRIu64 " of a peer broke: %s", t->number, ibv_event_type_str(event)),
-                FIELD_U64("PEER", t->peer->id));
+    LOG_LIMITED_OF(log_of_connection(t->peer->id), INFO,
+                   ("link %" PRIu64 " of a peer broke: %s", t->number, ibv_event_type_str(event)),
+                   FIELD_U64("PEER", t->peer->id));
     target_close(t);
     return true;
 }

@@ -79,10 +79,10 @@ static void weak_receiver_received(struct queue *q, uint32_t n, const struct ibv
         env->received(env->user, t->peer->id, t->number, weak_receiver_buffer(r, n) + skip,
                       wc->byte_len - skip);
     else if (wc->status != IBV_WC_SUCCESS)
-        LOG_LIMITED(INFO,
-                    ("link %" PRIu64 " of a peer: a message that may be lost: %s", t->number,
-                     ibv_wc_status_str(wc->status)),
-                    FIELD_U64("PEER", t->peer->id));
+        LOG_LIMITED_OF(log_of_connection(t->peer->id), INFO,
+                       ("link %" PRIu64 " of a peer: a message that may be lost: %s", t->number,
+                        ibv_wc_status_str(wc->status)),
+                       FIELD_U64("PEER", t->peer->id));
     if (t->state == TARGET_LIVE && wc->status != IBV_WC_WR_FLUSH_ERR && weak_receiver_post(r, n))
         target_broke(t);
 }
@@ -170,7 +170,8 @@ bool weak_receiver_requested(struct verbs_target *t, const void *bytes, size_t s
     else
         rc = weak_receiver_make(r, &k, &why);
     if (rc) {
-        LOG_LIMITED(WARNING, ("%s", why.text), FIELD_U64("PEER", t->peer->id));
+        LOG_LIMITED_OF(log_of_connection(t->peer->id), WARNING, ("%s", why.text),
+                       FIELD_U64("PEER", t->peer->id));
         weak_receiver_close(r);
     }
     weak_receiver_tell(t, r->kind, rc ? WEAK_REFUSED : r->queue.qp->qp_num);

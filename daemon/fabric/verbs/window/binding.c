@@ -246,10 +246,10 @@ static void binding_bound(struct binding *b) {
 static void target_bind_failed(struct verbs_target *t, enum ibv_wc_status status) {
     if (t->state != TARGET_LIVE) /* flushed behind one that was told of */
         return;
-    LOG_LIMITED(INFO,
-                ("link %" PRIu64 " of a peer broke: binding a window ended with %s", t->number,
-                 ibv_wc_status_str(status)),
-                FIELD_U64("PEER", t->peer->id));
+    LOG_LIMITED_OF(log_of_connection(t->peer->id), INFO,
+                   ("link %" PRIu64 " of a peer broke: binding a window ended with %s", t->number,
+                    ibv_wc_status_str(status)),
+                   FIELD_U64("PEER", t->peer->id));
     target_broke(t);
 }
 

@@ -34,7 +34,8 @@ static void revocation_refused(struct revocation *r) {
               "device %s does not take back a right to lease %" PRIu64 ": %s; the connections of "
               "its peer are cut until it does",
               v->device->name, r->lease_id, strerror(r->failed));
-    LOG_LIMITED(ERR, ("%s", why.text), FIELD_U64("LEASE", r->lease_id), FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(log_of_connection(p->id), ERR, ("%s", why.text), FIELD_U64("LEASE", r->lease_id),
+                   FIELD_U64("PEER", p->id));
     if (r->failed == EIO || r->failed == ENODEV)
         host_device_failed(v->member.host, v->device, &why);
     if (r->tries++ == 0)
