@@ -7,6 +7,7 @@
 #include "daemon/base/audit_cause.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/channel.h"
+#include "daemon/state/failures.h"
 #include "daemon/state/origin.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
@@ -64,11 +65,17 @@ static void on_user_throttled(void *user, struct user_id who, enum plane_rate by
            bytes ? "bytes_per_second" : "ops_per_second"));
 }
 
+static void on_session_failed(void *user, void *cookie) {
+    (void)user;
+    failures_heard(cookie);
+}
+
 struct plane_events plane_told_events(struct state *st) {
     return (struct plane_events){.user = st,
                                  .session_violated = on_session_violated,
                                  .lane_lost = on_lane_lost,
                                  .channel_closed = on_channel_closed,
                                  .memory_fault = on_memory_fault,
-                                 .user_throttled = on_user_throttled};
+                                 .user_throttled = on_user_throttled,
+                                 .session_failed = on_session_failed};
 }

@@ -57,6 +57,9 @@ struct plane_events {
     void (*memory_fault)(void *user, const void *address);
     /* A user was put aside for that rate: told once in PLANE_TOLD_NS of each. May be NULL. */
     void (*user_throttled)(void *user, struct user_id who, enum plane_rate by);
+    /* An op of the session failed that plane_session_failures knows. Not called again before
+     * plane_session_hear_failures. It may still come while the session is dropped. May be NULL. */
+    void (*session_failed)(void *user, void *session_cookie);
 };
 #define PLANE_TOLD_NS (60 * NSEC_PER_SEC)
 
@@ -236,11 +239,17 @@ void plane_session_tally(const struct plane_session *s, struct plane_tally *out)
 struct plane_failure {
     uint64_t at_ns, user_data, length, bytes; /* bytes: that were placed all the same */
     uint64_t lease;                           /* the owner's number of it; 0: there is none */
+    uint64_t nth; /* of all those of the session that ended with this status, from 1 on */
     int status;
     uint8_t opcode, outcome, route;
 };
 unsigned plane_session_failures(const struct plane_session *s,
                                 struct plane_failure out[PLANE_FAILURES]);
+/* How many there ever were of those, by status. */
+void plane_session_failed(const struct plane_session *s, uint64_t out[PLANE_CODES]);
+/* events.session_failed is called for the next one. Made before the calls above: for each that they
+ * do not tell yet. */
+void plane_session_hear_failures(struct plane_session *s);
 /* Nothing is taken from the session's rings any more, or, with pause false, it is again. done: so
  * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
  * of the session, or of anything of it, waits for no resume. */

@@ -131,6 +131,7 @@ int session_new_of(struct state *st, const struct session_user *user, struct ses
     s->account.uid = uid;
     list_init(&s->account.node);
     list_init(&s->node);
+    list_init(&s->failures.node);
     list_init(&s->leases);
     list_init(&s->handles_ended);
     list_init(&s->late_events);

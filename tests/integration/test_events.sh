@@ -16,7 +16,7 @@ has() {
 import json, sys
 d = json.load(open(sys.argv[1]))
 assert d["schema"] == 1
-sys.exit(not eval("(" + sys.argv[2] + ")", {"d": d, "any": any, "all": all}))
+sys.exit(not eval("(" + sys.argv[2] + ")", {"d": d, "any": any, "all": all, "sum": sum}))
 PYTHON
 }
 # tells NAME WHAT CAUSE: the daemon comes to remember such an event.
@@ -84,6 +84,52 @@ print([e["id"] for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "
 b why op "$op" >"$work/said" || fail "why op"
 grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]*, .*ended with RDMAD_E_LEASE_" "$work/said" || fail "why op: $(cat "$work/said")"
 grep -q '^->   ' "$work/said" || fail "why op does not say what to do: $(cat "$work/said")"
+
+echo "* ops that fail in a session that goes on"
+"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri.long" 2>/dev/null &
+pids+=($!)
+serve=$!
+uri=$(first_line "$work/uri.long" "$serve")
+mkfifo "$work/orders"
+RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/tests/integration/failing_ops" "$uri" <"$work/orders" >"$work/failed" &
+pids+=($!)
+program=$!
+exec 7>"$work/orders"
+first_line "$work/failed" "$program" >/dev/null
+session=$(b -j session show | python3 -c 'import json, sys
+print([s["id"] for s in json.load(sys.stdin)["sessions"] if s["name"] == "failing_ops"][0])')
+[ -z "$(b events --kind op --of "session:$session")" ] || fail "an op of it has failed already"
+echo 3 1000000000000 1000 >&7
+told_of() { # WORDS: in what is remembered of the session's ops
+    b events --kind op --of "session:$session" >"$work/told" && grep -qF -- "$1" "$work/told"
+}
+eventually told_of '3 in the last '
+grep -q "  op RDMAD_E_RANGE (uid $(id -u)): 3 in the last [0-9]* s, the last: WRITE [0-9]* of session $session (64 bytes, " "$work/told" ||
+    fail "events of ops of a session that goes on: $(cat "$work/told")"
+b -j events --since 1h >"$work/hour"
+op=$(python3 -c 'import json, sys
+print([e["id"] for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op"][-1])' "$work/hour")
+has hour 'any(e["what"] == "op" and e["session"] == '"$session"' and (e["object"], e["id"]) == ("op", '"$op"') for e in d["events"])'
+b -j why session "$session" >"$work/long"
+has long 'any("is open" in s for s in d["now"]) and sum("RDMAD_E_RANGE" in s for s in d["now"]) == 3 and
+    any(e["what"] == "op" and "the last: WRITE '"$op"' of" in e["text"] for e in d["events"])'
+b -j why op "$op" >"$work/long"
+has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"])'
+# More of the same are told after a minute, or when the program ends; of another kind at once.
+kill -STOP "${pids[0]}" # the owner's daemon
+echo 5 1000000000000 1000 >&7
+echo 2 0 100 >&7
+eventually told_of '2 in the last '
+grep -q 'RDMAD_E_TIMEOUT .*2 in the last [0-9]* s, the last: WRITE [0-9]* of .*by a link' "$work/told" || fail "time-outs: $(cat "$work/told")"
+kill -CONT "${pids[0]}"
+exec 7>&-
+wait "$program" || fail "the program whose ops fail"
+last_word() { # all eight are told of by now
+    b events --kind op --of "session:$session" >"$work/told"
+    [ "$(awk '/ op RDMAD_E_RANGE / { sub(/.*\): /, ""); n += / in the last / ? $1 : 1 } END { print n + 0 }' "$work/told")" = 8 ]
+}
+eventually last_word
+kill -TERM "$serve"
 
 echo "* refusals, limits, settings"
 fails 'there is no lease' b fetch "${uri%=*}=00000000000000000000000000000000"

@@ -213,3 +213,30 @@ Test(tally, the_last_failures_are_told_in_their_order) {
     cr_expect(refused->outcome == RDMAD_FAILED_UNTOUCHED && refused->length == 2 * BYTES);
     routes_down();
 }
+
+Test(tally, who_listens_hears_of_a_failure_once_until_it_has_looked) {
+    uint64_t failed[PLANE_CODES];
+    struct plane_failure recent[PLANE_FAILURES];
+    routes_up(NULL, 1, CLOCK_NEVER);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, LOCAL, 2 * BYTES);
+    struct rdmad_sqe in_vain = {.opcode = RDMAD_OP_CANCEL, .user_data = 4711};
+    cr_assert_neq(rig_do(&c, &in_vain).status, 0);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 0, "a CANCEL in vain is nothing to tell");
+    for (unsigned i = 0; i < 12; i++)
+        cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 1, "told %u times before anybody looked", rig.failed);
+    plane_session_hear_failures(c.session);
+    plane_session_failed(c.session, failed);
+    cr_expect_eq(failed[-RDMAD_E_RANGE], 12);
+    unsigned count = plane_session_failures(c.session, recent);
+    for (unsigned i = 0; i < count; i++)
+        cr_expect_eq(recent[i].nth, 13 - count + i, "the %luth", recent[i].nth);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 1, "there is nothing new");
+    cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 2);
+    routes_down();
+}

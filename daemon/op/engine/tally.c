@@ -45,8 +45,26 @@ static void failures_put(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
+static void deliver_failed(struct mail *mail) {
+    struct op_session *s = container_of(mail, struct op_session, failed_mail);
+    const struct plane_events *events = s->worker->events;
+    if (events->session_failed)
+        events->session_failed(events->user, s->cookie);
+}
+
+/* One exchange here and one in tally_hear_failures: whichever is the second sees what came before
+ * the first. */
+static void tell_failed(struct op_session *s) {
+    if (!__atomic_exchange_n(&s->failed_told, true, __ATOMIC_ACQ_REL))
+        mailbox_post(s->worker->control, &s->failed_mail, deliver_failed);
+}
+
+void tally_hear_failures(struct op_session *s) {
+    (void)__atomic_exchange_n(&s->failed_told, false, __ATOMIC_ACQ_REL);
+}
+
 /* Who ends its own op, or itself, need not be told why. */
-static void remember(struct op_session *s, const struct plane_failure *f) {
+static void remember(struct op_session *s, const struct plane_failure *f, unsigned code) {
     if (f->status == RDMAD_E_CANCELED || f->opcode == RDMAD_OP_CANCEL)
         return;
     struct op_failure *to = &s->failures[s->nfailures % PLANE_FAILURES];
@@ -55,9 +73,12 @@ static void remember(struct op_session *s, const struct plane_failure *f) {
     failures_put(&to->length, f->length);
     failures_put(&to->bytes, f->bytes);
     failures_put(&to->lease, f->lease);
+    failures_put(&to->nth, s->failed[code] + 1);
     failures_put(&to->what, (uint64_t)(uint32_t)-f->status << 32 | (uint64_t)f->opcode << 16 |
                                 (uint64_t)f->outcome << 8 | f->route);
     __atomic_store_n(&s->nfailures, s->nfailures + 1, __ATOMIC_RELEASE);
+    failures_put(&s->failed[code], s->failed[code] + 1); /* what is counted is there to be read */
+    tell_failed(s);
 }
 
 /* What was written over while it was read is left out: the oldest may be. */
@@ -73,6 +94,7 @@ unsigned tally_failures_read(const struct op_session *s, struct plane_failure ou
                                    .length = __atomic_load_n(&f->length, __ATOMIC_ACQUIRE),
                                    .bytes = __atomic_load_n(&f->bytes, __ATOMIC_ACQUIRE),
                                    .lease = __atomic_load_n(&f->lease, __ATOMIC_ACQUIRE),
+                                   .nth = __atomic_load_n(&f->nth, __ATOMIC_ACQUIRE),
                                    .status = -(int)(what >> 32),
                                    .opcode = (uint8_t)(what >> 16),
                                    .outcome = (uint8_t)(what >> 8),
@@ -92,7 +114,7 @@ static void tally_failed(struct worker *w, struct op_session *s, const struct pl
     counter_add(&s->tally.failed[code], 1);
     counter_add(&w->counters.ops_failed, 1);
     counter_add(&w->latency.failed[code], 1);
-    remember(s, f);
+    remember(s, f, code);
 }
 
 void tally_refused(struct worker *w, struct op_session *s, const struct rdmad_sqe *sqe, int status,
