@@ -46,7 +46,8 @@ static bool is_of_node(const json_t *e, const char *name) {
     const char *text = json_string_value(json_object_get(e, "text"));
     if (node)
         return !strcmp(node, name);
-    return object && text && (!strcmp(object, "peer") || !strcmp(object, "link")) &&
+    return object && text &&
+           (!strcmp(object, "peer") || !strcmp(object, "link") || !strcmp(object, "op")) &&
            names(text, name);
 }
 

@@ -55,7 +55,7 @@ static void say_failures(struct why *w, const struct session *s, bool of_op) {
         char text[RDMAD_TEXT_MAX + 1];
         if (of_op && failed[i].user_data != w->id)
             continue;
-        failure_text(&failed[i], s->id, text);
+        failure_text(&failed[i], s->id, "", text);
         w->next = why_next_of(failed[i].status);
         say(w, "%.0f s ago %s", rows_seconds(clock_left(failed[i].at_ns, w->now_ns)), text);
     }

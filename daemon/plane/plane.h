@@ -234,14 +234,18 @@ static inline struct plane_session_stats plane_session_stats_now(const struct pl
 }
 /* Its tally; the same copy. */
 void plane_session_tally(const struct plane_session *s, struct plane_tally *out);
+/* The second half of it. */
+void plane_session_by_status(const struct plane_session *s, uint64_t failed[PLANE_CODES]);
 /* Its last ops that failed and were not canceled, the oldest first. Returns how many. */
 #define PLANE_FAILURES 8u
 struct plane_failure {
     uint64_t at_ns, user_data, length, bytes; /* bytes: that were placed all the same */
     uint64_t lease;                           /* the owner's number of it; 0: there is none */
-    uint64_t nth; /* of all those of the session that ended with this status, from 1 on */
+    uint64_t nth;  /* of all those of the session that ended with this status, from 1 on */
+    uint64_t peer; /* to whom it went, or would have gone (plane_lane_peer); 0: to none */
     int status;
     uint8_t opcode, outcome, route;
+    char node[RDMAD_NAME_MAX + 1]; /* the peer's */
 };
 unsigned plane_session_failures(const struct plane_session *s,
                                 struct plane_failure out[PLANE_FAILURES]);
@@ -418,6 +422,7 @@ enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane);
 /* What sessions did by the lane's links, but for messages; from any thread. */
 struct plane_lane_stats { /* written by the worker, relaxed */
     uint64_t ops, bytes_read, bytes_written, ops_failed, ops_inflight;
+    uint64_t failed[PLANE_CODES]; /* ops_failed, by status */
     /* As of the last plane_lane_look: */
     uint64_t looked_ns; /* when that was; 0: never, or the fabric does not know */
     uint64_t rtt_ns, bytes_per_second;

@@ -48,20 +48,20 @@ static void tell(struct session *s, unsigned code, uint64_t failed,
     struct session_failures *f = &s->failures;
     const char *cause = rdmad_error_name(-(int)code);
     uint64_t count = failed - f->told[code], seconds = span_s(f, code, now_ns);
-    char text[RDMAD_TEXT_MAX + 1];
-    if (last)
-        failure_text(last, s->id, text);
-    if (last && count == 1)
+    char before[64] = "", text[RDMAD_TEXT_MAX + 1];
+    if (count > 1)
+        snprintf(before, sizeof(before), "%" PRIu64 " in the last %" PRIu64 " s, the last: ", count,
+                 seconds);
+    if (last) {
+        failure_text(last, s->id, before, text);
         EVENT("op", cause, session_who(s), audit_object_of("op", last->user_data, s->id),
               ("%s", text));
-    else if (last)
-        EVENT("op", cause, session_who(s), audit_object_of("op", last->user_data, s->id),
-              ("%" PRIu64 " in the last %" PRIu64 " s, the last: %s", count, seconds, text));
-    else
+    } else {
         EVENT("op", cause, session_who(s), audit_object("session", s->id),
               ("%" PRIu64 " ops of session %" PRIu64 " ended with %s in the last %" PRIu64
                " s: %s; none is of the last %u that failed, of which more is known",
                count, s->id, cause, seconds, rdmad_error_text(-(int)code), PLANE_FAILURES));
+    }
     f->told[code] = failed;
     f->told_ns[code] = now_ns;
 }

@@ -293,6 +293,8 @@ void session_usage(const struct session *s, struct usage_sums *out) {
     const struct plane_session_stats stats = plane_session_stats_now(plane);
     out->ops = stats.ops;
     out->ops_failed = stats.ops_failed;
+    if (stats.ops_failed)
+        plane_session_by_status(plane, out->failed);
     out->bytes_read = stats.bytes_read;
     out->bytes_written = stats.bytes_written;
 }

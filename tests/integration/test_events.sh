@@ -82,7 +82,7 @@ b -j events >"$work/events"
 op=$(python3 -c 'import json, sys
 print([e["id"] for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op"][-1])' "$work/events")
 b why op "$op" >"$work/said" || fail "why op"
-grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]*, .*ended with RDMAD_E_LEASE_" "$work/said" || fail "why op: $(cat "$work/said")"
+grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]* of [^ ]*, .*ended with RDMAD_E_LEASE_" "$work/said" || fail "why op: $(cat "$work/said")"
 grep -q '^->   ' "$work/said" || fail "why op does not say what to do: $(cat "$work/said")"
 
 echo "* ops that fail in a session that goes on"
@@ -120,8 +120,18 @@ kill -STOP "${pids[0]}" # the owner's daemon
 echo 5 1000000000000 1000 >&7
 echo 2 0 100 >&7
 eventually told_of '2 in the last '
-grep -q 'RDMAD_E_TIMEOUT .*2 in the last [0-9]* s, the last: WRITE [0-9]* of .*by a link' "$work/told" || fail "time-outs: $(cat "$work/told")"
+grep -q 'RDMAD_E_TIMEOUT .*2 in the last [0-9]* s, the last: WRITE [0-9]* of .*, lease [0-9]* of [^ ]*, by a link' "$work/told" || fail "time-outs: $(cat "$work/told")"
 kill -CONT "${pids[0]}"
+node=$(b -j peer show | python3 -c 'import json, sys; print(json.load(sys.stdin)["peers"][0]["node"])')
+grep -q "RDMAD_E_TIMEOUT .* of $node, by a link" "$work/told" || fail "not the peer's name: $(cat "$work/told")"
+b events --kind op --of "peer:$node" >"$work/said"
+grep -q 'RDMAD_E_TIMEOUT' "$work/said" || fail "not among what concerns the peer"
+[ -z "$(b events --kind op --of "peer:${node}x")" ] || fail "ops to another peer"
+b -j peer show >"$work/peers"
+has peers 'sum(p["failures"].get("RDMAD_E_TIMEOUT", 0) for p in d["peers"]) == 2 and
+    all("RDMAD_E_RANGE" not in p["failures"] for p in d["peers"])'
+b -j link show >"$work/links"
+has links 'any(l["failures"].get("RDMAD_E_TIMEOUT") == 2 and l["ops_failed"] >= 2 for l in d["links"])'
 exec 7>&-
 wait "$program" || fail "the program whose ops fail"
 last_word() { # all eight are told of by now
@@ -165,7 +175,7 @@ shown 'e["object"] == "session"' --of session
 shown "e['object'] == 'session' and e['id'] == $one" --of "session:$one"
 shown "e['object'] == 'session' and e['id'] == $one and e['what'] == 'admitted'" --of "session:$one" --kind admitted
 shown "e['uid'] == $(id -u)" --of "uid:$(id -u)"
-shown "e['object'] in ('peer', 'link') and '$node' in e['text']" --of "peer:$node"
+shown "e['object'] in ('peer', 'link', 'op') and '$node' in e['text']" --of "peer:$node"
 [ -z "$(a events --of "peer:${node}x")$(a events --of "peer:${node%?}")" ] || fail "events of another peer"
 shown 'e["object"] == "peer" and e["id"] == 1' --of peer:1
 for nothing in "--kind refuse" "--kind refused,refusedly --of channel" "--of session:4711" "--of uid:54321" "--of peer:no.such.node"; do

@@ -334,6 +334,10 @@ void plane_session_failed(const struct plane_session *s, uint64_t out[PLANE_CODE
     memcpy(out, s->failed, sizeof(s->failed));
 }
 
+void plane_session_by_status(const struct plane_session *s, uint64_t failed[PLANE_CODES]) {
+    memcpy(failed, s->failed, sizeof(s->failed));
+}
+
 void plane_session_hear_failures(struct plane_session *s) {
     fake_looks++;
     s->told = false;

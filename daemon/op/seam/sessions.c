@@ -101,8 +101,12 @@ void plane_session_tally(const struct plane_session *s, struct plane_tally *out)
     const struct plane_tally *live = &s->op.tally;
     out->latency = (struct histogram){0};
     histogram_sum(&out->latency, &live->latency);
+    plane_session_by_status(s, out->failed);
+}
+
+void plane_session_by_status(const struct plane_session *s, uint64_t failed[PLANE_CODES]) {
     for (unsigned code = 0; code < PLANE_CODES; code++)
-        out->failed[code] = __atomic_load_n(&live->failed[code], __ATOMIC_RELAXED);
+        failed[code] = __atomic_load_n(&s->op.tally.failed[code], __ATOMIC_RELAXED);
 }
 
 unsigned plane_session_failures(const struct plane_session *s,
