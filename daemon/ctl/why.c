@@ -231,8 +231,9 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
         json_decref(events);
         error_set(&why, RDMAD_E_HANDLE,
                   "nothing is known of %s %" PRIu64 ": it never was, was not yours, or is so long "
-                  "ago that it is forgotten",
-                  objects[i].object, w.id);
+                  "ago that it is forgotten%s",
+                  objects[i].object, w.id,
+                  strcmp(object, "lease") ? "" : "; of another machine's lease ask there");
         ctl_fail(call, &why);
         return;
     }

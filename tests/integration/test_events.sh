@@ -70,11 +70,32 @@ a session kick "$session" --why 'the night is bad' >/dev/null
 wait "$bench" && fail "the bench went well without its memory"
 wait "$serve" || true
 eventually tells a session ended
-a -j why session "$session" >"$work/session"
+closed() { # the event comes first
+    a -j why session "$session" >"$work/session" && grep -q '"now": *\[\]' "$work/session"
+}
+eventually closed
 has session 'd["now"] == [] and any(e["what"] == "session" and "the night is bad" in e["text"] for e in d["events"])'
 a -j why lease "$lease" >"$work/lease"
 has lease 'any("its owner is gone" in s for s in d["now"]) and any(e["cause"] == "ended" for e in d["events"]) and
     "start its owner" in d["next"]'
+
+echo "* of leases with the same number at both: each where its owner is"
+eventually tells b attach ended
+b events --of "attach:$lease" >"$work/said"
+grep -q "attached link .*: session [0-9]* is lessee of lease $lease of the daemon at 127.0.0.1:[0-9]*, by link" "$work/said" ||
+    fail "that it attached: $(cat "$work/said")"
+grep -q "attach ended .*: session [0-9]* is lessee of lease $lease of the daemon at 127.0.0.1:[0-9]* no more: " "$work/said" ||
+    fail "that it is lessee no more: $(cat "$work/said")"
+own=$(b -j events | python3 -c 'import json, sys
+print([e["id"] for e in json.load(sys.stdin)["events"] if e["what"] == "granted"][0])')
+[ "$own" = "$lease" ] || fail "b has no lease of the same number, $lease"
+b -j why lease "$own" >"$work/own"
+has own 'any(e["what"] == "granted" for e in d["events"]) and not any("is lessee of" in e["text"] for e in d["events"])'
+session=$(b -j events | python3 -c 'import json, sys
+print([e["session"] for e in json.load(sys.stdin)["events"] if e["what"] == "attach"][-1])')
+b -j why session "$session" >"$work/session"
+has session 'any(e["what"] == "attach" for e in d["events"])'
+fails 'of another machine'"'"'s lease ask there' b why lease 4711
 
 echo "* ops that failed, when their session has gone, too"
 eventually tells b op RDMAD_E_
@@ -117,11 +138,13 @@ b -j why op "$op" >"$work/long"
 has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"])'
 # More of the same are told after a minute, or when the program ends; of another kind at once.
 kill -STOP "${pids[0]}" # the owner's daemon
+eventually is_stopped "${pids[0]}"
 echo 5 1000000000000 1000 >&7
 echo 2 0 100 >&7
+eventually grep -q '^RDMAD_E_TIMEOUT$' "$work/failed"
+kill -CONT "${pids[0]}"
 eventually told_of '2 in the last '
 grep -q 'RDMAD_E_TIMEOUT .*2 in the last [0-9]* s, the last: WRITE [0-9]* of .*, lease [0-9]* of [^ ]*, by a link' "$work/told" || fail "time-outs: $(cat "$work/told")"
-kill -CONT "${pids[0]}"
 node=$(b -j peer show | python3 -c 'import json, sys; print(json.load(sys.stdin)["peers"][0]["node"])')
 grep -q "RDMAD_E_TIMEOUT .* of $node, by a link" "$work/told" || fail "not the peer's name: $(cat "$work/told")"
 b events --kind op --of "peer:$node" >"$work/said"
@@ -172,7 +195,7 @@ node=$(b -j peer show | python3 -c 'import json, sys; print(json.load(sys.stdin)
 shown 'e["what"] == "refused"' --kind refused
 shown 'e["what"] in ("refused", "daemon")' -k daemon,refused
 shown 'e["object"] == "session"' --of session
-shown "e['object'] == 'session' and e['id'] == $one" --of "session:$one"
+shown "(e['object'] == 'session' and e['id'] == $one) or e['session'] == $one" --of "session:$one"
 shown "e['object'] == 'session' and e['id'] == $one and e['what'] == 'admitted'" --of "session:$one" --kind admitted
 shown "e['uid'] == $(id -u)" --of "uid:$(id -u)"
 shown "e['object'] in ('peer', 'link', 'op') and '$node' in e['text']" --of "peer:$node"

@@ -89,6 +89,7 @@ failures() { # WHEN: the user has had both, the peer what has gone to it
 }
 echo 3 1000000000000 1000 >&7
 kill -STOP "${pids[0]}" # the owner's daemon
+eventually is_stopped "${pids[0]}"
 echo 2 0 100 >&7
 eventually grep -q '^RDMAD_E_TIMEOUT$' "$work/failed"
 kill -CONT "${pids[0]}"
