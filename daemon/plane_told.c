@@ -7,6 +7,7 @@
 #include "daemon/base/audit_cause.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/channel.h"
+#include "daemon/state/failures.h"
 #include "daemon/state/origin.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
@@ -69,6 +70,11 @@ static void on_peer_throttled(void *user, uint64_t peer, enum plane_rate by) {
     peers_throttled(st->peers, peer, by);
 }
 
+static void on_session_failed(void *user, void *cookie) {
+    (void)user;
+    failures_heard(cookie);
+}
+
 struct plane_events plane_told_events(struct state *st) {
     return (struct plane_events){.user = st,
                                  .session_violated = on_session_violated,
@@ -76,5 +82,6 @@ struct plane_events plane_told_events(struct state *st) {
                                  .channel_closed = on_channel_closed,
                                  .memory_fault = on_memory_fault,
                                  .user_throttled = on_user_throttled,
-                                 .peer_throttled = on_peer_throttled};
+                                 .peer_throttled = on_peer_throttled,
+                                 .session_failed = on_session_failed};
 }

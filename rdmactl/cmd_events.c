@@ -46,7 +46,8 @@ static bool is_of_node(const json_t *e, const char *name) {
     const char *text = json_string_value(json_object_get(e, "text"));
     if (node)
         return !strcmp(node, name);
-    return object && text && (!strcmp(object, "peer") || !strcmp(object, "link")) &&
+    return object && text &&
+           (!strcmp(object, "peer") || !strcmp(object, "link") || !strcmp(object, "op")) &&
            names(text, name);
 }
 
@@ -69,6 +70,9 @@ static bool is_of(const json_t *e, const char *of) {
         return json_is_integer(uid) && (!which || (uint64_t)json_integer_value(uid) == id);
     if (kind == 4 && !strncmp(of, "peer", 4) && which && !numbered)
         return is_of_node(e, which);
+    if (kind == 7 && !strncmp(of, "session", 7) && which &&
+        (uint64_t)json_integer_value(json_object_get(e, "session")) == id)
+        return true;
     return object && strlen(object) == kind && !strncmp(of, object, kind) &&
            (!which || id_of(e) == id);
 }

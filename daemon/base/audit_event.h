@@ -51,10 +51,15 @@ static inline struct audit_who audit_peer(const char *name, const char *address)
 struct audit_object {
     const char *kind; /* NULL: nothing of that sort */
     uint64_t id;
+    uint64_t session; /* whose; 0: nobody's, or kind and id say it. For events.h alone */
 };
 
 static inline struct audit_object audit_object(const char *kind, uint64_t id) {
-    return (struct audit_object){kind, id};
+    return (struct audit_object){.kind = kind, .id = id};
+}
+
+static inline struct audit_object audit_object_of(const char *kind, uint64_t id, uint64_t session) {
+    return (struct audit_object){.kind = kind, .id = id, .session = session};
 }
 
 static inline struct audit_object audit_nothing(void) {

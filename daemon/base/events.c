@@ -93,7 +93,8 @@ void events_add(const char *what, const char *cause, const struct audit_who *who
                               .what = what,
                               .cause = cause,
                               .object = object.kind,
-                              .id = object.id};
+                              .id = object.id,
+                              .session = object.session};
     snprintf(row->tenant, sizeof(row->tenant), "%s", who->tenant ? who->tenant : "");
     size_t used = 0;
     log_escape(row->text, sizeof(row->text), &used, text);

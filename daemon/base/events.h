@@ -32,6 +32,7 @@ struct event_row {
     const char *what, *cause;        /* literals: "refused", "limit" */
     const char *object;              /* a literal, or NULL */
     uint64_t id;                     /* of that */
+    uint64_t session;                /* whose that is; 0: that is not said */
     char peer[RDMAD_NAME_MAX + 1];
     char text[RDMAD_TEXT_MAX + 1];
 };

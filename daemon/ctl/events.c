@@ -17,21 +17,29 @@ struct wanted {
     uint64_t id, since_ns;
 };
 
+/* What is a session's is of that, too. */
+static bool is_about(const struct event_row *e, const char *kind, uint64_t id) {
+    if (e->session && e->session == id && !strcmp(kind, "session"))
+        return true;
+    return e->object && !strcmp(e->object, kind) && e->id == id;
+}
+
 static bool is_wanted(void *arg, const struct event_row *e) {
     const struct wanted *w = arg;
     if (!w->all && (!e->of_user || e->tenant[0] || e->uid != w->uid))
         return false;
-    if (w->kind && (!e->object || strcmp(e->object, w->kind) != 0 || e->id != w->id))
+    if (w->kind && !is_about(e, w->kind, w->id))
         return false;
     return e->at_ns >= w->since_ns;
 }
 
 static json_t *event_json(const struct event_row *e, uint64_t now_ns) {
-    return json_pack("{s:I, s:I, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "number",
+    return json_pack("{s:I, s:I, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "number",
                      (json_int_t)e->number, "time", (json_int_t)e->at_s, "ago_s",
                      rows_seconds(clock_left(e->at_ns, now_ns)), "what", e->what, "cause", e->cause,
                      "object", e->object ? json_string(e->object) : json_null(), "id",
-                     e->object ? rows_any_number(e->id) : json_null(), "uid",
+                     e->object ? rows_any_number(e->id) : json_null(), "session",
+                     e->session ? json_integer((json_int_t)e->session) : json_null(), "uid",
                      e->of_user ? json_integer((json_int_t)e->uid) : json_null(), "tenant",
                      e->tenant[0] ? rows_text(e->tenant) : json_null(), "peer",
                      e->peer[0] ? rows_text(e->peer) : json_null(), "text", rows_text(e->text));

@@ -114,6 +114,21 @@ static void print_sums(struct metrics_writer *w, const struct usage *u, unsigned
     }
 }
 
+/* Of each row the statuses that there were. */
+static void print_failures(struct metrics_writer *w, const struct usage *u, unsigned used,
+                           label_row *label, const struct rows_of *r) {
+    for (unsigned i = 0; i <= USAGE_ROWS; i++) {
+        for (unsigned code = 1; code < PLANE_CODES; code++) {
+            struct metrics_labels labels = {0};
+            if (!r->sums[i].failed[code] || (i >= used && i < USAGE_ROWS))
+                continue;
+            label(&labels, u, i);
+            metrics_label(&labels, "cause", rdmad_error_name(-(int)code));
+            metrics_number(w, &labels, r->sums[i].failed[code]);
+        }
+    }
+}
+
 #define SUM(f) offsetof(struct usage_sums, f)
 
 static void rows_users(struct metrics_writer *w, struct state *st) {
@@ -140,6 +155,10 @@ static void rows_users(struct metrics_writer *w, struct state *st) {
     for (unsigned i = 0; i <= USAGE_ROWS; i++)
         usage_add(&r.sums[i], &u->users[i].sums);
     print_sums(w, u, u->nusers, label_user, &r, families, 4);
+    metrics_family(w, METRICS_COUNTER, "rdmad_user_op_failures", NULL,
+                   "Ops of the user's sessions that were not done, by the error code in their "
+                   "completion.");
+    print_failures(w, u, u->nusers, label_user, &r);
     metrics_family(w, METRICS_GAUGE, "rdmad_user_sessions", NULL, "Sessions of the user.");
     print_rows(w, u, u->nusers, label_user, r.sessions, sizeof(r.sessions[0]));
     metrics_family(w, METRICS_GAUGE, "rdmad_user_ops_inflight", NULL,
@@ -218,6 +237,10 @@ static void rows_peers(struct metrics_writer *w, struct state *st) {
     for (unsigned i = 0; i <= USAGE_ROWS; i++)
         usage_add(&r.sums[i], &u->peers[i].sums);
     print_sums(w, u, u->npeers, label_peer, &r, families, 6);
+    metrics_family(w, METRICS_COUNTER, "rdmad_peer_op_failures", NULL,
+                   "Transfers to and from a peer's memory that were not done, by the error code in "
+                   "their completion.");
+    print_failures(w, u, u->npeers, label_peer, &r);
     metrics_family(w, METRICS_GAUGE, "rdmad_peer_links", NULL, "Links to the peer.");
     print_rows(w, u, u->npeers, label_peer, r.links, sizeof(r.links[0]));
 }

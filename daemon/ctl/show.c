@@ -227,6 +227,7 @@ static void each_peer(void *arg, const struct peer_view *v) {
     json_object_set_new(row, "protocol", json_integer(v->protocol));
     json_object_set_new(row, "proven", json_boolean(v->fingerprint));
     json_object_set_new(row, "secured", json_string(v->fingerprint ? "tls" : "no"));
+    json_object_set_new(row, "failures", json_object()); /* of its links; add_failures */
     if (v->fingerprint) {
         json_object_set_new(row, "fingerprint", json_string(v->fingerprint));
         json_object_set_new(row, "not_after", json_integer((json_int_t)v->not_after));
@@ -234,10 +235,30 @@ static void each_peer(void *arg, const struct peer_view *v) {
     json_array_append_new(rows->list, row);
 }
 
+struct peer_rows {
+    const json_t *list;
+    size_t at; /* links come in the order of their peers */
+};
+
+static void add_failures(void *arg, const struct link_view *v) {
+    struct peer_rows *rows = arg;
+    struct plane_lane_stats stats;
+    json_t *row;
+    while ((row = json_array_get(rows->list, rows->at)) &&
+           json_integer_value(json_object_get(row, "id")) != (json_int_t)v->peer)
+        rows->at++;
+    if (!row || !v->lane)
+        return;
+    plane_lane_stats(v->lane, &stats);
+    tally_failures_add(json_object_get(row, "failures"), stats.failed);
+}
+
 void ctl_peer_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct rows rows = rows_new();
     peers_view(ctl_state(call)->peers, each_peer, &rows);
+    struct peer_rows found = {.list = rows.list};
+    links_view(ctl_state(call)->peers, add_failures, &found);
     rows_reply(call, &rows, "peers");
 }
 
@@ -250,6 +271,7 @@ static void add_lane(const struct link_view *v, json_t *row, uint64_t now_ns) {
     json_object_set_new(row, "ops_inflight", json_integer((json_int_t)stats.ops_inflight));
     json_object_set_new(row, "ops_failed", json_integer((json_int_t)stats.ops_failed));
     json_object_set_new(row, "bytes_read", json_integer((json_int_t)stats.bytes_read));
+    json_object_set_new(row, "failures", tally_failures(stats.failed));
     json_object_set_new(row, "bytes_written", json_integer((json_int_t)stats.bytes_written));
     json_object_set_new(row, "lat_us", tally_spans(&stats.latency));
     const bool known = stats.looked_ns;

@@ -21,11 +21,17 @@ json_t *tally_spans(const struct histogram *h) {
 
 json_t *tally_failures(const uint64_t failed[PLANE_CODES]) {
     json_t *o = json_object();
-    for (unsigned code = 0; code < PLANE_CODES; code++)
-        if (failed[code])
-            json_object_set_new(o, rdmad_error_name(-(int)code),
-                                json_integer((json_int_t)failed[code]));
+    tally_failures_add(o, failed);
     return o;
+}
+
+void tally_failures_add(json_t *to, const uint64_t failed[PLANE_CODES]) {
+    for (unsigned code = 0; code < PLANE_CODES; code++) {
+        const char *name = rdmad_error_name(-(int)code);
+        json_int_t sum = json_integer_value(json_object_get(to, name)) + (json_int_t)failed[code];
+        if (failed[code])
+            json_object_set_new(to, name, json_integer(sum));
+    }
 }
 
 const char *tally_op_name(unsigned opcode) {

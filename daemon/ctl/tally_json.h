@@ -12,6 +12,7 @@
 json_t *tally_spans(const struct histogram *h);
 /* {"RDMAD_E_TIMEOUT": 3}: those that there were. */
 json_t *tally_failures(const uint64_t failed[PLANE_CODES]);
+void tally_failures_add(json_t *to, const uint64_t failed[PLANE_CODES]);
 /* Of all sessions: [{"op", "route", "lat_us"}], the kinds of which some were done. */
 json_t *tally_kinds(const struct plane *plane);
 /* Of the op in small letters; NULL: how long one takes is not counted. */

@@ -55,7 +55,7 @@ static void say_failures(struct why *w, const struct session *s, bool of_op) {
         char text[RDMAD_TEXT_MAX + 1];
         if (of_op && failed[i].user_data != w->id)
             continue;
-        failure_text(&failed[i], s->id, text);
+        failure_text(&failed[i], s->id, "", text);
         w->next = why_next_of(failed[i].status);
         say(w, "%.0f s ago %s", rows_seconds(clock_left(failed[i].at_ns, w->now_ns)), text);
     }
@@ -231,8 +231,9 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
         json_decref(events);
         error_set(&why, RDMAD_E_HANDLE,
                   "nothing is known of %s %" PRIu64 ": it never was, was not yours, or is so long "
-                  "ago that it is forgotten",
-                  objects[i].object, w.id);
+                  "ago that it is forgotten%s",
+                  objects[i].object, w.id,
+                  strcmp(object, "lease") ? "" : "; of another machine's lease ask there");
         ctl_fail(call, &why);
         return;
     }

@@ -59,6 +59,9 @@ struct plane_events {
     void (*user_throttled)(void *user, struct user_id who, enum plane_rate by);
     /* A peer is held by that rate at a worker: told by each once in a minute. May be NULL. */
     void (*peer_throttled)(void *user, uint64_t peer, enum plane_rate by);
+    /* An op of the session failed that plane_session_failures knows. Not called again before
+     * plane_session_hear_failures. It may still come while the session is dropped. May be NULL. */
+    void (*session_failed)(void *user, void *session_cookie);
 };
 #define PLANE_TOLD_NS (60 * NSEC_PER_SEC)
 
@@ -233,16 +236,26 @@ static inline struct plane_session_stats plane_session_stats_now(const struct pl
 }
 /* Its tally; the same copy. */
 void plane_session_tally(const struct plane_session *s, struct plane_tally *out);
+/* The second half of it. */
+void plane_session_by_status(const struct plane_session *s, uint64_t failed[PLANE_CODES]);
 /* Its last ops that failed and were not canceled, the oldest first. Returns how many. */
 #define PLANE_FAILURES 8u
 struct plane_failure {
     uint64_t at_ns, user_data, length, bytes; /* bytes: that were placed all the same */
     uint64_t lease;                           /* the owner's number of it; 0: there is none */
+    uint64_t nth;  /* of all those of the session that ended with this status, from 1 on */
+    uint64_t peer; /* to whom it went, or would have gone (plane_lane_peer); 0: to none */
     int status;
     uint8_t opcode, outcome, route;
+    char node[RDMAD_NAME_MAX + 1]; /* the peer's */
 };
 unsigned plane_session_failures(const struct plane_session *s,
                                 struct plane_failure out[PLANE_FAILURES]);
+/* How many there ever were of those, by status. */
+void plane_session_failed(const struct plane_session *s, uint64_t out[PLANE_CODES]);
+/* events.session_failed is called for the next one. Made before the calls above: for each that they
+ * do not tell yet. */
+void plane_session_hear_failures(struct plane_session *s);
 /* Nothing is taken from the session's rings any more, or, with pause false, it is again. done: so
  * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
  * of the session, or of anything of it, waits for no resume. */
@@ -411,6 +424,7 @@ enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane);
 /* What sessions did by the lane's links, but for messages; from any thread. */
 struct plane_lane_stats { /* written by the worker, relaxed */
     uint64_t ops, bytes_read, bytes_written, ops_failed, ops_inflight;
+    uint64_t failed[PLANE_CODES]; /* ops_failed, by status */
     /* As of the last plane_lane_look: */
     uint64_t looked_ns; /* when that was; 0: never, or the fabric does not know */
     uint64_t rtt_ns, bytes_per_second;

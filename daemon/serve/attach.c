@@ -7,13 +7,13 @@
  * meanwhile; if it closes, the attach is given up and the answer goes nowhere.
  */
 #include "daemon/serve/attach.h"
-#include "daemon/base/audit.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/serve/reach.h"
 #include "daemon/state/handle.h"
+#include "daemon/state/lessee_told.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,10 +49,7 @@ void attach_done(void *arg, const struct error *result) {
             .route = h->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
         };
         snprintf(rep.fabric, sizeof(rep.fabric), "%s", h->fabric);
-        AUDIT(ATTACHED, h->remote ? "link" : "local", session_who(s),
-              audit_object("lease", h->lease_id),
-              ("session %" PRIu64 " is lessee of lease %" PRIu64 ", by %s", s->id, h->lease_id,
-               h->remote ? "link" : "this daemon"));
+        lessee_told(s, h->lease_id, h->remote ? h->uri : NULL);
         serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);
     }
     free(call);

@@ -6,6 +6,7 @@
 #include "common/errors.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *op_word(uint8_t opcode) {
     static const char *const words[RDMAD_OP_COUNT] = {
@@ -52,17 +53,27 @@ static const char *advice(int status) {
     }
 }
 
-void failure_text(const struct plane_failure *f, uint64_t session, char text[RDMAD_TEXT_MAX + 1]) {
-    char lease[48] = "";
+/* The lease, and the peer that it leads to. */
+static void object_words(const struct plane_failure *f, char *out, size_t room) {
+    char lease[32] = "";
     if (f->lease)
         snprintf(lease, sizeof(lease), ", lease %" PRIu64, f->lease);
-    snprintf(text, RDMAD_TEXT_MAX + 1,
-             "%s %" PRIu64 " of session %" PRIu64 " (%" PRIu64 " bytes%s%s) ended with %s: %s; "
-             "%s%s",
-             op_word(f->opcode), f->user_data, session, f->length, lease,
-             f->route == PLANE_LINK    ? ", by a link"
-             : f->route == PLANE_LOCAL ? ", on this machine"
-                                       : ", refused",
-             rdmad_error_name(f->status), rdmad_error_text(f->status), outcome_words(f->outcome),
-             advice(f->status));
+    snprintf(out, room, "%s%s%s", lease, !f->node[0] ? "" : f->lease ? " of " : ", to ", f->node);
+}
+
+void failure_text(const struct plane_failure *f, uint64_t session, const char *before,
+                  char text[RDMAD_TEXT_MAX + 1]) {
+    char object[32 + sizeof(f->node) + 8];
+    object_words(f, object, sizeof(object));
+    int n = snprintf(
+        text, RDMAD_TEXT_MAX + 1,
+        "%s%s %" PRIu64 " of session %" PRIu64 " (%" PRIu64 " bytes%s%s) ended with %s: %s; %s",
+        before, op_word(f->opcode), f->user_data, session, f->length, object,
+        f->route == PLANE_LINK    ? ", by a link"
+        : f->route == PLANE_LOCAL ? ", on this machine"
+                                  : ", refused",
+        rdmad_error_name(f->status), rdmad_error_text(f->status), outcome_words(f->outcome));
+    const char *more = advice(f->status);
+    if (n > 0 && (size_t)n + strlen(more) <= RDMAD_TEXT_MAX) /* half of it helps nobody */
+        memcpy(text + n, more, strlen(more) + 1);
 }

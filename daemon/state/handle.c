@@ -13,8 +13,8 @@
  */
 #include "daemon/state/handle.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/events.h"
 #include "daemon/base/probe.h"
+#include "daemon/state/lessee_told.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
@@ -446,8 +446,7 @@ static void handle_begin_end(struct handle *h, int reason, const char *text) {
     h->reason = reason;
     snprintf(h->text, sizeof(h->text), "%s", text);
     probe_handle_ending(h->session->id, h->number, h->lease_id, reason);
-    EVENT("attach", "ended", session_who(h->session), audit_object("lease", h->lease_id),
-          ("session %" PRIu64 " is lessee no more: %s", h->session->id, text));
+    lessee_told_end(h->session, h->lease_id, h->remote ? h->uri : NULL, text);
     timer_unset(handle_timers(h), &h->expiry);
     timer_unset(handle_timers(h), &h->keep_again);
     late_event_drop(&h->late_renewal);

@@ -112,6 +112,8 @@ struct quota_account *quota_user_ref(struct quota *q, uid_t uid, uint32_t tenant
     a->tenant = tenant;
     a->refs = 1;
     list_init(&a->idle_node);
+    list_init(&a->failing);
+    list_init(&a->failing_node);
     list_append(&q->uids, &a->node);
     return a;
 }

@@ -53,7 +53,8 @@ struct quota_account { /* one a session, one a user, one for all */
     uint64_t calls_due_ns; /* when the user's next request is due, by its rate; 0: it made none */
     uint32_t keepalive_questions; /* a second, of a user's channels (state/keepalive.h) */
     uint32_t budget_pieces;       /* that were handed over to a user's services (state/budget.h) */
-    struct list idle_node;        /* of a user that made some and has nothing now: in quota->idle */
+    struct list failing, failing_node; /* its sessions with failures to tell (state/failures.h) */
+    struct list idle_node; /* of a user that made some and has nothing now: in quota->idle */
     unsigned refs;
     unsigned lies; /* how often the uid lied about memory; an account with any is kept */
     struct list node;

@@ -133,6 +133,7 @@ int session_new_of(struct state *st, const struct session_user *user, struct ses
     s->account.uid = uid;
     list_init(&s->account.node);
     list_init(&s->node);
+    list_init(&s->failures.node);
     list_init(&s->leases);
     list_init(&s->handles_ended);
     list_init(&s->late_events);
@@ -295,6 +296,8 @@ void session_usage(const struct session *s, struct usage_sums *out) {
     const struct plane_session_stats stats = plane_session_stats_now(plane);
     out->ops = stats.ops;
     out->ops_failed = stats.ops_failed;
+    if (stats.ops_failed)
+        plane_session_by_status(plane, out->failed);
     out->bytes_read = stats.bytes_read;
     out->bytes_written = stats.bytes_written;
 }

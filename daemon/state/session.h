@@ -48,6 +48,14 @@ struct session_alive {
     bool looking;
 };
 
+/* What was told of its ops that failed (failures.h). */
+struct session_failures {
+    struct list node;   /* in its user's failing, while some are not told */
+    uint64_t since_ns;  /* since when it is in it */
+    uint64_t looked_ns; /* when it was looked at last */
+    uint64_t told[PLANE_CODES], told_ns[PLANE_CODES]; /* how many, and when the last were */
+};
+
 struct session {
     struct state *state;
     struct list node; /* in state->sessions */
@@ -92,6 +100,7 @@ struct session {
     struct list late_events;     /* of struct late_event (state/late_event.h) */
     struct session_pause *pause; /* NULL: it was never paused */
     struct session_alive alive;
+    struct session_failures failures;
 
     struct quota_account account;
     struct quota_account *uid_account;

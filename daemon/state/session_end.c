@@ -3,12 +3,11 @@
  * session_end.c - the steps of a session's end, as session_end.h tells them, in their order.
  */
 #include "daemon/state/session_end.h"
-#include "common/errors.h"
 #include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include "daemon/state/channel.h"
-#include "daemon/state/failure_text.h"
+#include "daemon/state/failures.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/names.h"
 #include "daemon/state/origin.h"
@@ -56,18 +55,6 @@ static void plane_dropped(void *arg, const struct error *result) {
     channels_release_session(s, object_gone, s);
 }
 
-/* What its ops failed of is still known when it has gone. */
-static void remember_failures(const struct session *s) {
-    struct plane_failure failed[PLANE_FAILURES];
-    unsigned count = plane_session_failures(s->leaving, failed);
-    for (unsigned i = 0; i < count; i++) {
-        char text[RDMAD_TEXT_MAX + 1];
-        failure_text(&failed[i], s->id, text);
-        EVENT("op", rdmad_error_name(failed[i].status), session_who(s),
-              audit_object("op", failed[i].user_data), ("%s", text));
-    }
-}
-
 /* ---- 2: no session of this daemon sends to it ------------------------------------------ */
 
 static void others_gone(void *arg, const struct error *result) {
@@ -77,7 +64,7 @@ static void others_gone(void *arg, const struct error *result) {
     struct usage_sums sums;
     (void)result;
     assert(s->closing && plane && !s->plane);
-    remember_failures(s);
+    failures_end(s);
     session_usage(s, &sums);
     usage_add(&usage->users[usage_user(usage, session_user_id(s), s->who.socket)].sums, &sums);
     s->leaving = NULL;

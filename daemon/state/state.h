@@ -54,8 +54,12 @@ struct state {
     struct leases *leases;
     struct channel_totals {
         uint64_t messages_sent, bytes_sent, messages_received, bytes_received, stalls, lost;
-    } messages;               /* of channels that are gone */
-    struct usage usage;       /* of users and peers, as far as it has ended */
+    } messages;             /* of channels that are gone */
+    struct usage usage;     /* of users and peers, as far as it has ended */
+    struct failures {       /* state/failures.h; zero-initialised */
+        struct list users;  /* of struct quota_account, that have sessions with some to tell */
+        struct timer timer; /* set while there are any */
+    } failures;
     struct slots channels;    /* of struct channel (state/channel.h), by number */
     struct tree away;         /* those whose way is gone (state/channel_away.h) */
     uint64_t service_numbers; /* given out to services, and to connections that wait at them */

@@ -33,17 +33,20 @@ void usage_add(struct usage_sums *to, const struct usage_sums *more) {
     to->ops_failed += more->ops_failed;
     to->bytes_read += more->bytes_read;
     to->bytes_written += more->bytes_written;
+    for (unsigned code = 0; more->ops_failed && code < PLANE_CODES; code++)
+        to->failed[code] += more->failed[code];
     to->rebuilds += more->rebuilds;
     to->retransmits += more->retransmits;
 }
 
 void usage_add_link(struct usage_sums *to, const struct plane_lane_stats *stats,
                     uint64_t rebuilds) {
-    const struct usage_sums sums = {.ops = stats->ops,
-                                    .ops_failed = stats->ops_failed,
-                                    .bytes_read = stats->bytes_read,
-                                    .bytes_written = stats->bytes_written,
-                                    .rebuilds = rebuilds,
-                                    .retransmits = stats->retransmits};
+    struct usage_sums sums = {.ops = stats->ops,
+                              .ops_failed = stats->ops_failed,
+                              .bytes_read = stats->bytes_read,
+                              .bytes_written = stats->bytes_written,
+                              .rebuilds = rebuilds,
+                              .retransmits = stats->retransmits};
+    memcpy(sums.failed, stats->failed, sizeof(sums.failed));
     usage_add(to, &sums);
 }

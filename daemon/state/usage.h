@@ -20,6 +20,7 @@
 
 struct usage_sums {
     uint64_t ops, ops_failed, bytes_read, bytes_written;
+    uint64_t failed[PLANE_CODES];   /* ops_failed, by status */
     uint64_t rebuilds, retransmits; /* of links */
 };
 

@@ -98,6 +98,11 @@ expect_refused() {
     grep -q -- "$words" "$work/said" || fail "$*: not '$words' but: $(<"$work/said")"
 }
 
+# is_stopped PID: each of its threads is (after SIGSTOP one may go on until it has the processor again).
+is_stopped() {
+    ! grep -h '^State:' /proc/"$1"/task/*/status | grep -qv 'T (stopped)'
+}
+
 # first_line FILE PID: waits for the first line of what PID writes to FILE.
 first_line() {
     local tries line

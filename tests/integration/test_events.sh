@@ -16,7 +16,7 @@ has() {
 import json, sys
 d = json.load(open(sys.argv[1]))
 assert d["schema"] == 1
-sys.exit(not eval("(" + sys.argv[2] + ")", {"d": d, "any": any, "all": all}))
+sys.exit(not eval("(" + sys.argv[2] + ")", {"d": d, "any": any, "all": all, "sum": sum}))
 PYTHON
 }
 # tells NAME WHAT CAUSE: the daemon comes to remember such an event.
@@ -70,11 +70,32 @@ a session kick "$session" --why 'the night is bad' >/dev/null
 wait "$bench" && fail "the bench went well without its memory"
 wait "$serve" || true
 eventually tells a session ended
-a -j why session "$session" >"$work/session"
+closed() { # the event comes first
+    a -j why session "$session" >"$work/session" && grep -q '"now": *\[\]' "$work/session"
+}
+eventually closed
 has session 'd["now"] == [] and any(e["what"] == "session" and "the night is bad" in e["text"] for e in d["events"])'
 a -j why lease "$lease" >"$work/lease"
 has lease 'any("its owner is gone" in s for s in d["now"]) and any(e["cause"] == "ended" for e in d["events"]) and
     "start its owner" in d["next"]'
+
+echo "* of leases with the same number at both: each where its owner is"
+eventually tells b attach ended
+b events --of "attach:$lease" >"$work/said"
+grep -q "attached link .*: session [0-9]* is lessee of lease $lease of the daemon at 127.0.0.1:[0-9]*, by link" "$work/said" ||
+    fail "that it attached: $(cat "$work/said")"
+grep -q "attach ended .*: session [0-9]* is lessee of lease $lease of the daemon at 127.0.0.1:[0-9]* no more: " "$work/said" ||
+    fail "that it is lessee no more: $(cat "$work/said")"
+own=$(b -j events | python3 -c 'import json, sys
+print([e["id"] for e in json.load(sys.stdin)["events"] if e["what"] == "granted"][0])')
+[ "$own" = "$lease" ] || fail "b has no lease of the same number, $lease"
+b -j why lease "$own" >"$work/own"
+has own 'any(e["what"] == "granted" for e in d["events"]) and not any("is lessee of" in e["text"] for e in d["events"])'
+session=$(b -j events | python3 -c 'import json, sys
+print([e["session"] for e in json.load(sys.stdin)["events"] if e["what"] == "attach"][-1])')
+b -j why session "$session" >"$work/session"
+has session 'any(e["what"] == "attach" for e in d["events"])'
+fails 'of another machine'"'"'s lease ask there' b why lease 4711
 
 echo "* ops that failed, when their session has gone, too"
 eventually tells b op RDMAD_E_
@@ -82,8 +103,66 @@ b -j events >"$work/events"
 op=$(python3 -c 'import json, sys
 print([e["id"] for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op"][-1])' "$work/events")
 b why op "$op" >"$work/said" || fail "why op"
-grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]*, .*ended with RDMAD_E_LEASE_" "$work/said" || fail "why op: $(cat "$work/said")"
+grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]* of [^ ]*, .*ended with RDMAD_E_LEASE_" "$work/said" || fail "why op: $(cat "$work/said")"
 grep -q '^->   ' "$work/said" || fail "why op does not say what to do: $(cat "$work/said")"
+
+echo "* ops that fail in a session that goes on"
+"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri.long" 2>/dev/null &
+pids+=($!)
+serve=$!
+uri=$(first_line "$work/uri.long" "$serve")
+mkfifo "$work/orders"
+RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/tests/integration/failing_ops" "$uri" <"$work/orders" >"$work/failed" &
+pids+=($!)
+program=$!
+exec 7>"$work/orders"
+first_line "$work/failed" "$program" >/dev/null
+session=$(b -j session show | python3 -c 'import json, sys
+print([s["id"] for s in json.load(sys.stdin)["sessions"] if s["name"] == "failing_ops"][0])')
+[ -z "$(b events --kind op --of "session:$session")" ] || fail "an op of it has failed already"
+echo 3 1000000000000 1000 >&7
+told_of() { # WORDS: in what is remembered of the session's ops
+    b events --kind op --of "session:$session" >"$work/told" && grep -qF -- "$1" "$work/told"
+}
+eventually told_of '3 in the last '
+grep -q "  op RDMAD_E_RANGE (uid $(id -u)): 3 in the last [0-9]* s, the last: WRITE [0-9]* of session $session (64 bytes, " "$work/told" ||
+    fail "events of ops of a session that goes on: $(cat "$work/told")"
+b -j events --since 1h >"$work/hour"
+op=$(python3 -c 'import json, sys
+print([e["id"] for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op"][-1])' "$work/hour")
+has hour 'any(e["what"] == "op" and e["session"] == '"$session"' and (e["object"], e["id"]) == ("op", '"$op"') for e in d["events"])'
+b -j why session "$session" >"$work/long"
+has long 'any("is open" in s for s in d["now"]) and sum("RDMAD_E_RANGE" in s for s in d["now"]) == 3 and
+    any(e["what"] == "op" and "the last: WRITE '"$op"' of" in e["text"] for e in d["events"])'
+b -j why op "$op" >"$work/long"
+has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"])'
+# More of the same are told after a minute, or when the program ends; of another kind at once.
+kill -STOP "${pids[0]}" # the owner's daemon
+eventually is_stopped "${pids[0]}"
+echo 5 1000000000000 1000 >&7
+echo 2 0 100 >&7
+eventually grep -q '^RDMAD_E_TIMEOUT$' "$work/failed"
+kill -CONT "${pids[0]}"
+eventually told_of '2 in the last '
+grep -q 'RDMAD_E_TIMEOUT .*2 in the last [0-9]* s, the last: WRITE [0-9]* of .*, lease [0-9]* of [^ ]*, by a link' "$work/told" || fail "time-outs: $(cat "$work/told")"
+node=$(b -j peer show | python3 -c 'import json, sys; print(json.load(sys.stdin)["peers"][0]["node"])')
+grep -q "RDMAD_E_TIMEOUT .* of $node, by a link" "$work/told" || fail "not the peer's name: $(cat "$work/told")"
+b events --kind op --of "peer:$node" >"$work/said"
+grep -q 'RDMAD_E_TIMEOUT' "$work/said" || fail "not among what concerns the peer"
+[ -z "$(b events --kind op --of "peer:${node}x")" ] || fail "ops to another peer"
+b -j peer show >"$work/peers"
+has peers 'sum(p["failures"].get("RDMAD_E_TIMEOUT", 0) for p in d["peers"]) == 2 and
+    all("RDMAD_E_RANGE" not in p["failures"] for p in d["peers"])'
+b -j link show >"$work/links"
+has links 'any(l["failures"].get("RDMAD_E_TIMEOUT") == 2 and l["ops_failed"] >= 2 for l in d["links"])'
+exec 7>&-
+wait "$program" || fail "the program whose ops fail"
+last_word() { # all eight are told of by now
+    b events --kind op --of "session:$session" >"$work/told"
+    [ "$(awk '/ op RDMAD_E_RANGE / { sub(/.*\): /, ""); n += / in the last / ? $1 : 1 } END { print n + 0 }' "$work/told")" = 8 ]
+}
+eventually last_word
+kill -TERM "$serve"
 
 echo "* refusals, limits, settings"
 fails 'there is no lease' b fetch "${uri%=*}=00000000000000000000000000000000"
@@ -116,10 +195,10 @@ node=$(b -j peer show | python3 -c 'import json, sys; print(json.load(sys.stdin)
 shown 'e["what"] == "refused"' --kind refused
 shown 'e["what"] in ("refused", "daemon")' -k daemon,refused
 shown 'e["object"] == "session"' --of session
-shown "e['object'] == 'session' and e['id'] == $one" --of "session:$one"
+shown "(e['object'] == 'session' and e['id'] == $one) or e['session'] == $one" --of "session:$one"
 shown "e['object'] == 'session' and e['id'] == $one and e['what'] == 'admitted'" --of "session:$one" --kind admitted
 shown "e['uid'] == $(id -u)" --of "uid:$(id -u)"
-shown "e['object'] in ('peer', 'link') and '$node' in e['text']" --of "peer:$node"
+shown "e['object'] in ('peer', 'link', 'op') and '$node' in e['text']" --of "peer:$node"
 [ -z "$(a events --of "peer:${node}x")$(a events --of "peer:${node%?}")" ] || fail "events of another peer"
 shown 'e["object"] == "peer" and e["id"] == 1' --of peer:1
 for nothing in "--kind refuse" "--kind refused,refusedly --of channel" "--of session:4711" "--of uid:54321" "--of peer:no.such.node"; do

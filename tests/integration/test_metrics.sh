@@ -70,6 +70,37 @@ b metrics >"$work/b2"
 [ "$(metrics b2 --value rdmad_user_read_bytes_total uid="$(id -u)")" = $((2 * bytes)) ] || fail "bytes of both sessions"
 [ "$(metrics b2 --value rdmad_peer_read_bytes_total)" = $((2 * bytes)) ] || fail "bytes of both links"
 
+echo "* failures by error, of a user and of a peer, also when the session has ended"
+a bench serve --ttl 100s >"$work/uri.serve" 2>/dev/null &
+pids+=($!)
+mkfifo "$work/orders"
+RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/tests/integration/failing_ops" "$(first_line "$work/uri.serve" $!)" <"$work/orders" >"$work/failed" &
+pids+=($!)
+program=$!
+exec 7>"$work/orders"
+first_line "$work/failed" "$program" >/dev/null
+failures() { # WHEN: the user has had both, the peer what has gone to it
+    b metrics >"$work/b3"
+    metrics b3 # no more than it may
+    [ "$(metrics b3 --value rdmad_user_op_failures_total uid="$(id -u)" cause=RDMAD_E_RANGE)" = 3 ] || fail "of the user, $1"
+    [ "$(metrics b3 --value rdmad_user_op_failures_total uid="$(id -u)" cause=RDMAD_E_TIMEOUT)" = 2 ] || fail "of the user, in time, $1"
+    [ "$(metrics b3 --value rdmad_peer_op_failures_total cause=RDMAD_E_TIMEOUT)" = 2 ] || fail "of the peer, $1"
+    ! grep -q '^rdmad_peer_op_failures_total.*RDMAD_E_RANGE' "$work/b3" || fail "of the peer, to which it never went, $1"
+}
+echo 3 1000000000000 1000 >&7
+kill -STOP "${pids[0]}" # the owner's daemon
+eventually is_stopped "${pids[0]}"
+echo 2 0 100 >&7
+eventually grep -q '^RDMAD_E_TIMEOUT$' "$work/failed"
+kill -CONT "${pids[0]}"
+grep -q '^RDMAD_E_RANGE$' "$work/failed" || fail "they did not fail so: $(cat "$work/failed")"
+failures 'while it goes on'
+exec 7>&-
+wait "$program" || fail "the program whose ops fail"
+gone() { ! b -j session show | grep -q failing_ops; }
+eventually gone
+failures 'when it has ended'
+
 echo "* the older format, and promtool"
 b metrics -f prometheus >"$work/old"
 grep -q '^# TYPE rdmad_ops_total counter$' "$work/old" || fail "names of families"

@@ -18,12 +18,16 @@ static uint8_t blobs;
 bool fake_one_number;
 bool fake_atomics_are_cpus = true;
 bool fake_grants_at_once = true;
-unsigned fake_memories;
+unsigned fake_memories, fake_looks;
 int fake_memory_error;
 
 /* Each object remembers the answers owed about it only through calls[]; its content is a token. */
 struct plane_session {
     struct plane_session_stats stats;
+    struct plane_failure failures[PLANE_FAILURES]; /* the last of them, the oldest first */
+    unsigned nfailures;
+    uint64_t failed[PLANE_CODES];
+    bool told;
 };
 struct plane_lane {
     uint64_t number;
@@ -45,6 +49,7 @@ void fake_reset(void) {
     fake_fabrics[0] = &fake_fabric;
     fake_fabrics[1] = NULL;
     fake_grants_at_once = true;
+    fake_looks = 0;
 }
 
 static struct fake_call *note(enum fake_kind kind, uint64_t number, const void *object) {
@@ -321,8 +326,33 @@ enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane) {
 
 unsigned plane_session_failures(const struct plane_session *s,
                                 struct plane_failure out[PLANE_FAILURES]) {
-    (void)s, (void)out;
-    return 0;
+    memcpy(out, s->failures, s->nfailures * sizeof(*out));
+    return s->nfailures;
+}
+
+void plane_session_failed(const struct plane_session *s, uint64_t out[PLANE_CODES]) {
+    memcpy(out, s->failed, sizeof(s->failed));
+}
+
+void plane_session_by_status(const struct plane_session *s, uint64_t failed[PLANE_CODES]) {
+    memcpy(failed, s->failed, sizeof(s->failed));
+}
+
+void plane_session_hear_failures(struct plane_session *s) {
+    fake_looks++;
+    s->told = false;
+}
+
+bool fake_fail(struct plane_session *s, const struct plane_failure *f) {
+    if (s->nfailures == PLANE_FAILURES) {
+        s->nfailures--;
+        memmove(s->failures, s->failures + 1, s->nfailures * sizeof(*f));
+    }
+    s->failures[s->nfailures] = *f;
+    s->failures[s->nfailures++].nth = ++s->failed[-f->status];
+    bool news = !s->told;
+    s->told = true;
+    return news;
 }
 
 void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *out) {

@@ -98,6 +98,11 @@ extern const struct fabric_ops fake_fabric; /* "fake" */
 /* What fake_fabric says of its atomics; true after fake_reset. */
 extern bool fake_atomics_are_cpus;
 
+/* An op of the session fails. True: the data plane now tells so, by events.session_failed, which is
+ * the test's to call. */
+bool fake_fail(struct plane_session *s, const struct plane_failure *f);
+extern unsigned fake_looks; /* calls of plane_session_hear_failures */
+
 /* The share that plane_user_share or plane_peer_share were told last, and whose. */
 extern struct plane_share fake_share;
 extern uint64_t fake_share_of;

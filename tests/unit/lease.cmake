@@ -10,6 +10,7 @@ foreach(area lease lease_ended handle budget delegate part_told)
       ${PROJECT_SOURCE_DIR}/daemon/state/names.c ${PROJECT_SOURCE_DIR}/daemon/state/budget.c
       ${PROJECT_SOURCE_DIR}/daemon/state/extents.c
       ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/lessee_told.c
       ${PROJECT_SOURCE_DIR}/daemon/state/quota.c ${PROJECT_SOURCE_DIR}/daemon/state/origin.c
       ${PROJECT_SOURCE_DIR}/daemon/state/part_told.c
       LINK rdmad_base rdmad_common LABELS unit)

@@ -128,6 +128,12 @@ static void on_throttled(void *user, struct user_id who, enum plane_rate by) {
     rig->throttled_uid = who.uid;
 }
 
+static void on_failed(void *user, void *cookie) {
+    struct rig *rig = user;
+    (void)cookie;
+    rig->failed++;
+}
+
 void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t seed) {
     *rig = (struct rig){.settings = *settings};
     become_second(rig);
@@ -138,7 +144,8 @@ void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t see
                                   .session_violated = on_violated,
                                   .lane_lost = on_lane_lost,
                                   .memory_fault = on_fault,
-                                  .user_throttled = on_throttled};
+                                  .user_throttled = on_throttled,
+                                  .session_failed = on_failed};
     for (int i = 0; i < 2; i++) {
         struct error err;
         int rc =

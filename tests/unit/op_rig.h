@@ -45,7 +45,7 @@ struct rig {
     struct mailbox control;
     struct plane_settings settings;
     struct plane *plane[2];
-    unsigned violated, lanes_lost, faults;
+    unsigned violated, lanes_lost, faults, failed;
     unsigned throttled[PLANE_RATES]; /* how often that was told, */
     uid_t throttled_uid;             /* of whom last */
     uid_t uid;                       /* whose the next session is, */

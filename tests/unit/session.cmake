@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sessions, pools and rings with real memory and a data plane that answers when the test says so.
-foreach(name session pool)
+# Sessions, pools, rings and what is told of ops that failed, with real memory and a data plane that answers when the test says so.
+foreach(name session pool failures)
   rdmad_test(unit_${name} unit/test_${name}.c unit/session_rig.c unit/fake_plane.c LINK rdmad_state
     LABELS unit)
 endforeach()

@@ -101,6 +101,10 @@ Test(tally, a_failure_counts_by_its_status_and_not_as_time) {
     plane_session_tally(c.session, &tally);
     cr_expect(failed[-RDMAD_E_TIMEOUT] == 1 && failed[-RDMAD_E_RANGE] == 3 && failed[0] == 0);
     cr_expect_eq(memcmp(failed, tally.failed, sizeof(failed)), 0);
+    struct plane_lane_stats lane;
+    plane_lane_stats(remote.lane, &lane);
+    cr_expect(lane.ops_failed == 1 && lane.failed[-RDMAD_E_TIMEOUT] == 1);
+    cr_expect_eq(lane.failed[-RDMAD_E_RANGE], 0, "it never went by the link");
     cr_expect_eq(histogram_count(&tally.latency), 0);
     cr_expect_eq(count_of(RDMAD_OP_WRITE, PLANE_LINK, &sum_ns), 0);
     routes_down();
@@ -211,5 +215,39 @@ Test(tally, the_last_failures_are_told_in_their_order) {
     cr_expect(last->outcome != RDMAD_DONE && last->at_ns);
     cr_expect(refused->status == RDMAD_E_RANGE && refused->lease == 901);
     cr_expect(refused->outcome == RDMAD_FAILED_UNTOUCHED && refused->length == 2 * BYTES);
+    cr_expect(last->peer == RIG_OWNER && !strcmp(last->node, "there"), "%lu %s", last->peer,
+              last->node);
+    cr_expect(refused->peer == 0 && !refused->node[0], "it went nowhere");
+    struct rdmad_sqe beyond = sqe_of(RDMAD_OP_READ, REMOTE, 2 * BYTES);
+    cr_assert_eq(rig_do(&c, &beyond).status, RDMAD_E_RANGE);
+    count = plane_session_failures(c.session, failed);
+    cr_expect_eq(failed[count - 1].peer, RIG_OWNER, "to whom it would have gone");
+    routes_down();
+}
+
+Test(tally, who_listens_hears_of_a_failure_once_until_it_has_looked) {
+    uint64_t failed[PLANE_CODES];
+    struct plane_failure recent[PLANE_FAILURES];
+    routes_up(NULL, 1, CLOCK_NEVER);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, LOCAL, 2 * BYTES);
+    struct rdmad_sqe in_vain = {.opcode = RDMAD_OP_CANCEL, .user_data = 4711};
+    cr_assert_neq(rig_do(&c, &in_vain).status, 0);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 0, "a CANCEL in vain is nothing to tell");
+    for (unsigned i = 0; i < 12; i++)
+        cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 1, "told %u times before anybody looked", rig.failed);
+    plane_session_hear_failures(c.session);
+    plane_session_failed(c.session, failed);
+    cr_expect_eq(failed[-RDMAD_E_RANGE], 12);
+    unsigned count = plane_session_failures(c.session, recent);
+    for (unsigned i = 0; i < count; i++)
+        cr_expect_eq(recent[i].nth, 13 - count + i, "the %luth", recent[i].nth);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 1, "there is nothing new");
+    cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 2);
     routes_down();
 }

@@ -101,7 +101,8 @@ struct op_batch;     /* batch.h */
 
 /* A plane_failure in words, each of which another thread may read while it is written. */
 struct op_failure {
-    uint64_t at_ns, user_data, length, bytes, lease, what;
+    uint64_t at_ns, user_data, length, bytes, lease, nth, peer, what;
+    uint64_t node[(RDMAD_NAME_MAX + 1) / 8];
 };
 
 struct op_session {
@@ -144,7 +145,10 @@ struct op_session {
     struct plane_session_stats stats;
     struct plane_tally tally;
     struct op_failure failures[PLANE_FAILURES]; /* the last of them; tally.c */
-    uint64_t nfailures;                         /* so far */
+    uint64_t nfailures;                         /* so far, */
+    uint64_t failed[PLANE_CODES];               /* and by status */
+    struct mail failed_mail;
+    bool failed_told; /* atomic: nothing is posted until the control thread has looked */
 };
 
 /* How a ring's client rings its doorbell; doorbells.c. */

@@ -3,10 +3,16 @@
  * tally.c - notes of what ended in a turn, and what comes of them.
  */
 #include "daemon/op/engine/tally.h"
+#include "daemon/op/engine/leads.h"
+#include <string.h>
 
 static bool is_alike(const struct latency_note *a, const struct latency_note *b) {
     return a->since_ns == b->since_ns && a->session == b->session && a->lane == b->lane &&
            a->opcode == b->opcode && a->route == b->route;
+}
+
+static unsigned code_of(int status) {
+    return (unsigned)-status < PLANE_CODES ? (unsigned)-status : 0;
 }
 
 static void count_lane(struct op_lane *lane, const struct op *op, const struct op_result *result) {
@@ -16,8 +22,10 @@ static void count_lane(struct op_lane *lane, const struct op *op, const struct o
         counter_add(&stats->bytes_read, result->bytes);
     else if (op->opcode == RDMAD_OP_WRITE || op->opcode == RDMAD_OP_NOTIFY)
         counter_add(&stats->bytes_written, result->bytes);
-    if (result->status)
+    if (result->status) {
         counter_add(&stats->ops_failed, 1);
+        counter_add(&stats->failed[code_of(result->status)], 1);
+    }
 }
 
 static void note_done(struct worker *w, const struct op *op, struct op_lane *lane) {
@@ -45,8 +53,26 @@ static void failures_put(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
+static void deliver_failed(struct mail *mail) {
+    struct op_session *s = container_of(mail, struct op_session, failed_mail);
+    const struct plane_events *events = s->worker->events;
+    if (events->session_failed)
+        events->session_failed(events->user, s->cookie);
+}
+
+/* One exchange here and one in tally_hear_failures: whichever is the second sees what came before
+ * the first. */
+static void tell_failed(struct op_session *s) {
+    if (!__atomic_exchange_n(&s->failed_told, true, __ATOMIC_ACQ_REL))
+        mailbox_post(s->worker->control, &s->failed_mail, deliver_failed);
+}
+
+void tally_hear_failures(struct op_session *s) {
+    (void)__atomic_exchange_n(&s->failed_told, false, __ATOMIC_ACQ_REL);
+}
+
 /* Who ends its own op, or itself, need not be told why. */
-static void remember(struct op_session *s, const struct plane_failure *f) {
+static void remember(struct op_session *s, const struct plane_failure *f, unsigned code) {
     if (f->status == RDMAD_E_CANCELED || f->opcode == RDMAD_OP_CANCEL)
         return;
     struct op_failure *to = &s->failures[s->nfailures % PLANE_FAILURES];
@@ -55,9 +81,19 @@ static void remember(struct op_session *s, const struct plane_failure *f) {
     failures_put(&to->length, f->length);
     failures_put(&to->bytes, f->bytes);
     failures_put(&to->lease, f->lease);
+    failures_put(&to->nth, s->failed[code] + 1);
+    failures_put(&to->peer, f->peer);
+    _Static_assert(sizeof(to->node) == sizeof(f->node), "a name in words");
+    for (unsigned i = 0; i < sizeof(to->node) / sizeof(to->node[0]); i++) {
+        uint64_t word;
+        memcpy(&word, f->node + i * sizeof(word), sizeof(word));
+        failures_put(&to->node[i], word);
+    }
     failures_put(&to->what, (uint64_t)(uint32_t)-f->status << 32 | (uint64_t)f->opcode << 16 |
                                 (uint64_t)f->outcome << 8 | f->route);
     __atomic_store_n(&s->nfailures, s->nfailures + 1, __ATOMIC_RELEASE);
+    failures_put(&s->failed[code], s->failed[code] + 1); /* what is counted is there to be read */
+    tell_failed(s);
 }
 
 /* What was written over while it was read is left out: the oldest may be. */
@@ -73,10 +109,16 @@ unsigned tally_failures_read(const struct op_session *s, struct plane_failure ou
                                    .length = __atomic_load_n(&f->length, __ATOMIC_ACQUIRE),
                                    .bytes = __atomic_load_n(&f->bytes, __ATOMIC_ACQUIRE),
                                    .lease = __atomic_load_n(&f->lease, __ATOMIC_ACQUIRE),
+                                   .nth = __atomic_load_n(&f->nth, __ATOMIC_ACQUIRE),
+                                   .peer = __atomic_load_n(&f->peer, __ATOMIC_ACQUIRE),
                                    .status = -(int)(what >> 32),
                                    .opcode = (uint8_t)(what >> 16),
                                    .outcome = (uint8_t)(what >> 8),
                                    .route = (uint8_t)what};
+        for (unsigned n = 0; n < sizeof(f->node) / sizeof(f->node[0]); n++) {
+            uint64_t word = __atomic_load_n(&f->node[n], __ATOMIC_ACQUIRE);
+            memcpy(out[i - first].node + n * sizeof(word), &word, sizeof(word));
+        }
     }
     uint64_t now = __atomic_load_n(&s->nfailures, __ATOMIC_ACQUIRE);
     uint64_t good = now + 1 > PLANE_FAILURES ? now + 1 - PLANE_FAILURES : 0;
@@ -86,26 +128,32 @@ unsigned tally_failures_read(const struct op_session *s, struct plane_failure ou
     return (unsigned)(end - first) - lost;
 }
 
-static void tally_failed(struct worker *w, struct op_session *s, const struct plane_failure *f) {
-    unsigned code = (unsigned)-f->status < PLANE_CODES ? (unsigned)-f->status : 0;
+/* leads: to which peer it did, or would; NULL: to none. */
+static void tally_failed(struct worker *w, struct op_session *s, struct plane_failure *f,
+                         const struct op_lane *leads) {
+    unsigned code = code_of(f->status);
+    if (leads) {
+        f->peer = leads->peer;
+        memcpy(f->node, leads->node, sizeof(f->node));
+    }
     counter_add(&s->stats.ops_failed, 1);
     counter_add(&s->tally.failed[code], 1);
     counter_add(&w->counters.ops_failed, 1);
     counter_add(&w->latency.failed[code], 1);
-    remember(s, f);
+    remember(s, f, code);
 }
 
 void tally_refused(struct worker *w, struct op_session *s, const struct rdmad_sqe *sqe, int status,
                    uint64_t lease_id) {
-    const struct plane_failure f = {.at_ns = w->now_ns,
-                                    .user_data = sqe->user_data,
-                                    .length = sqe->length,
-                                    .lease = status == RDMAD_E_LIMIT ? 0 : lease_id,
-                                    .status = status,
-                                    .opcode = sqe->opcode,
-                                    .outcome = RDMAD_FAILED_UNTOUCHED,
-                                    .route = PLANE_ROUTES}; /* it has not come as far */
-    tally_failed(w, s, &f);
+    struct plane_failure f = {.at_ns = w->now_ns,
+                              .user_data = sqe->user_data,
+                              .length = sqe->length,
+                              .lease = status == RDMAD_E_LIMIT ? 0 : lease_id,
+                              .status = status,
+                              .opcode = sqe->opcode,
+                              .outcome = RDMAD_FAILED_UNTOUCHED,
+                              .route = PLANE_ROUTES}; /* it has not come as far */
+    tally_failed(w, s, &f, leads_sqe(w, s, sqe));
 }
 
 /* ---- how an op ended --------------------------------------------------------------------------
@@ -120,16 +168,16 @@ void tally_op(struct worker *w, const struct op *op, const struct op_result *res
             note_done(w, op, lane);
         return;
     }
-    const struct plane_failure f = {.at_ns = w->now_ns,
-                                    .user_data = op->tag.user_data,
-                                    .length = op->length,
-                                    .bytes = result->bytes,
-                                    .lease = op->lease ? op->lease->lease_id : 0,
-                                    .status = result->status,
-                                    .opcode = op->opcode,
-                                    .outcome = result->outcome,
-                                    .route = lane || op->far ? PLANE_LINK : PLANE_LOCAL};
-    tally_failed(w, op->session, &f);
+    struct plane_failure f = {.at_ns = w->now_ns,
+                              .user_data = op->tag.user_data,
+                              .length = op->length,
+                              .bytes = result->bytes,
+                              .lease = op->lease ? op->lease->lease_id : 0,
+                              .status = result->status,
+                              .opcode = op->opcode,
+                              .outcome = result->outcome,
+                              .route = lane || op->far ? PLANE_LINK : PLANE_LOCAL};
+    tally_failed(w, op->session, &f, leads_op(op));
 }
 
 void tally_settle(struct worker *w, uint64_t now_ns) {

@@ -21,6 +21,8 @@ void tally_refused(struct worker *w, struct op_session *s, const struct rdmad_sq
                    uint64_t lease_id);
 /* For plane_session_failures, on any thread. */
 unsigned tally_failures_read(const struct op_session *s, struct plane_failure out[PLANE_FAILURES]);
+/* For plane_session_hear_failures, on the control thread. */
+void tally_hear_failures(struct op_session *s);
 
 /* Adds up what was noted: it was published at that time. */
 void tally_settle(struct worker *w, uint64_t now_ns);

@@ -4,7 +4,7 @@
  */
 #include "daemon/op/engine/trace.h"
 #include "daemon/op/engine/account.h"
-#include "daemon/op/engine/kind.h"
+#include "daemon/op/engine/leads.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -21,23 +21,6 @@ void trace_remove(struct worker *w, struct op_trace *t) {
 }
 
 /* ---- which ops are wanted ------------------------------------------------------------------- */
-
-static struct op_lane *lane_of(const struct op *op) {
-    return op->kind && op->kind->lane ? op->kind->lane(op) : op_lane_of(op);
-}
-
-/* Of an op that has no channel yet, or an sqe that becomes none: whatever else is wrong with it. */
-static struct op_lane *lane_named(const struct worker *w, const struct op_session *s,
-                                  const struct rdmad_sqe *sqe) {
-    if (sqe->opcode >= RDMAD_OP_COUNT)
-        return NULL;
-    const struct op_kind *kind = w->kinds[sqe->opcode];
-    if (kind && kind->lane_named)
-        return kind->lane_named(s, sqe);
-    const struct op_lease *lease =
-        op_is_own_time(sqe->opcode) ? slots_get(&s->leases, sqe->lease) : NULL;
-    return lease ? op_route_lane(lease->route) : NULL;
-}
 
 static bool wants(const struct plane_trace_filter *f, const struct op_session *s, uint8_t opcode) {
     if (f->session && f->session != s->id)
@@ -100,7 +83,7 @@ static struct plane_traced record_of(const struct op *op, const struct op_lane *
 
 /* Its end comes behind it, by way of a note. */
 void trace_began(struct worker *w, const struct op *op, const struct rdmad_sqe *sqe) {
-    const struct op_lane *lane = lane_named(w, op->session, sqe);
+    const struct op_lane *lane = leads_sqe(w, op->session, sqe);
     for (struct op_trace *t = w->traces; t; t = t->next) {
         const struct plane_trace_filter *f = &t->filter;
         if (!f->begun || f->failed || f->slower_ns || !wants(f, op->session, op->opcode) ||
@@ -117,7 +100,7 @@ void trace_began(struct worker *w, const struct op *op, const struct rdmad_sqe *
 }
 
 void trace_ended(struct worker *w, const struct op *op, const struct op_result *result) {
-    const struct op_lane *lane = lane_of(op);
+    const struct op_lane *lane = leads_op(op);
     for (struct op_trace *t = w->traces; t; t = t->next) {
         const struct plane_trace_filter *f = &t->filter;
         if ((f->failed && !result->status) || !wants(f, op->session, op->opcode) ||
@@ -136,7 +119,7 @@ void trace_answered(struct worker *w, const struct op_session *s, const struct r
                     const struct op_request *rq, const struct op_result *result) {
     const uint64_t lease = result->status == RDMAD_E_LIMIT ? 0 : result->info;
     const uint64_t since_ns = rq->since_ns ? rq->since_ns : w->now_ns;
-    const struct op_lane *lane = lane_named(w, s, sqe);
+    const struct op_lane *lane = leads_sqe(w, s, sqe);
     for (struct op_trace *t = w->traces; t; t = t->next) {
         const struct plane_trace_filter *f = &t->filter;
         if ((f->failed && !result->status) || !wants(f, s, sqe->opcode) || !wants_way(f, lane))

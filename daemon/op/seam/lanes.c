@@ -115,6 +115,8 @@ void plane_lane_stats(const struct plane_lane *lane, struct plane_lane_stats *ou
         .bytes_per_second = __atomic_load_n(&live->bytes_per_second, __ATOMIC_RELAXED),
         .retransmits = __atomic_load_n(&live->retransmits, __ATOMIC_RELAXED)};
     histogram_sum(&out->latency, &live->latency);
+    for (unsigned code = 0; code < PLANE_CODES; code++)
+        out->failed[code] = __atomic_load_n(&live->failed[code], __ATOMIC_RELAXED);
 }
 
 /* ---- from state to state ----------------------------------------------------------------- */

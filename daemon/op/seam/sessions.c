@@ -12,7 +12,7 @@
  * ops that hold it, some a turn (ends.c), and answers when none is left: if they are few, and with
  * fabrics that let go at once, before the call returns, otherwise in a later turn through
  * calls_settle. Rings, pools and leases are freed on the worker, a session by its answer, because
- * its violated_mail may still be under way.
+ * its violated_mail or failed_mail may still be under way.
  */
 #include "daemon/op/seam/sessions.h"
 #include "daemon/op/channel/channel.h"
@@ -101,13 +101,26 @@ void plane_session_tally(const struct plane_session *s, struct plane_tally *out)
     const struct plane_tally *live = &s->op.tally;
     out->latency = (struct histogram){0};
     histogram_sum(&out->latency, &live->latency);
+    plane_session_by_status(s, out->failed);
+}
+
+void plane_session_by_status(const struct plane_session *s, uint64_t failed[PLANE_CODES]) {
     for (unsigned code = 0; code < PLANE_CODES; code++)
-        out->failed[code] = __atomic_load_n(&live->failed[code], __ATOMIC_RELAXED);
+        failed[code] = __atomic_load_n(&s->op.tally.failed[code], __ATOMIC_RELAXED);
 }
 
 unsigned plane_session_failures(const struct plane_session *s,
                                 struct plane_failure out[PLANE_FAILURES]) {
     return tally_failures_read(&s->op, out);
+}
+
+void plane_session_failed(const struct plane_session *s, uint64_t out[PLANE_CODES]) {
+    for (unsigned code = 0; code < PLANE_CODES; code++)
+        out[code] = __atomic_load_n(&s->op.failed[code], __ATOMIC_ACQUIRE);
+}
+
+void plane_session_hear_failures(struct plane_session *s) {
+    tally_hear_failures(&s->op);
 }
 
 unsigned plane_worker_of_session(const struct plane_session *s) {
