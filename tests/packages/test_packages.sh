@@ -194,7 +194,7 @@ diff -u docs/TOUR.md "$work/tour" >"$work/said.log" ||
 
 step "programs: those of rdmad-doc build and run with librdmad-dev, and with python3-rdmad"
 cp "$work"/new/{librdmad-dev,python3-rdmad,rdmad-doc}_*.deb debian/tests/{build,python} "$root/packages"
-quiet inside bash -c 'apt-get install -q -y --no-install-recommends /packages/*.deb gcc libc6-dev pkg-config </dev/null'
+quiet inside bash -c 'apt-get install -q -y --no-install-recommends /packages/*.deb gcc libc6-dev man-db pkg-config </dev/null'
 quiet plain /packages/build
 tail -n 1 "$work/said.log"
 quiet plain /packages/python
