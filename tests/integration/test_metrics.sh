@@ -23,12 +23,18 @@ with_door() {
 }
 with_door a 127.0.0.1:0
 with_door b unix
+with_door both "unix,127.0.0.1:0"
+
+# at NAME: where that one says that it answers.
+at() { "$rdmactl" -d "$work/$1" -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])'; }
 
 echo "* where they are answered"
-at=$(a -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])')
-[[ $at == 127.0.0.1:[1-9]* ]] || fail "metrics at $at"
+[[ $(at a) == 127.0.0.1:[1-9]* && $(at a) != *,* ]] || fail "metrics at $(at a)"
+[ ! -e "$work/a/metrics.sock" ] || fail "a socket beside the port that was asked for"
+[ "$(at b)" = "$work/b/metrics.sock" ] || fail "metrics at $(at b)"
+[[ $(at both) == 127.0.0.1:[1-9]*", $work/both/metrics.sock" ]] || fail "metrics at $(at both)"
 [ "$(stat -c %a "$work/b/metrics.sock")" = 660 ] || fail "metrics.sock is for others, too"
-for where in 0.0.0.0:9471 192.0.2.1:9471 localhost:9471 '[::]:9471' 127.0.0.1; do
+for where in 0.0.0.0:9471 192.0.2.1:9471 localhost:9471 '[::]:9471' 127.0.0.1 unix,0.0.0.0:9471; do
     echo "{\"metrics\": {\"listen\": \"$where\"}}" >"$work/bad.json"
     if "$rdmad" --check-config --config "$work/bad.json" 2>"$work/said"; then fail "$where is taken"; fi
     grep -q 'metrics.listen' "$work/said" || fail "$where: $(cat "$work/said")"
@@ -97,13 +103,12 @@ if metrics b1 --names "$work/wrong" >/dev/null 2>&1; then fail "a name that ther
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
 
 echo "* by HTTP, however somebody behaves"
-"$here/metrics_http.py" "$at" "$work/b/metrics.sock"
+"$here/metrics_http.py" "$(at both | sed 's/,.*//')" "$work/both/metrics.sock"
 
 echo "* with it off there is no door"
 start_daemon c
 [ ! -e "$work/c/metrics.sock" ] || fail "a socket that nobody asked for"
-[ "$("$rdmactl" -d "$work/c" -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])')" = "" ] ||
-    fail "it listens"
+[ "$(at c)" = "" ] || fail "it listens"
 
 echo "* descriptors are counted rightly, and what a scrape costs is measured"
 c=${pids[-1]}
