@@ -100,7 +100,23 @@ done < <(sed -n 's/^ *- alert: //p' "$rules")
 metrics b1 --names "$rules" "$here/alerts_test.yml" "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
 echo 'rate(rdmad_no_such_total[5m])' >"$work/wrong"
 if metrics b1 --names "$work/wrong" >/dev/null 2>&1; then fail "a name that there is not"; fi
-python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
+
+echo "* what the dashboard asks is asked rightly"
+board=$RDMAD_SOURCE/deploy/grafana/rdmad.json
+# rules_of DASHBOARD: promtool reads each of its queries.
+rules_of() {
+    "$here/dashboard_rules.py" "$1" >"$work/dashboard.yml" || fail "a dashboard that cannot be read"
+    "$promtool" check rules "$work/dashboard.yml" >"$work/said" 2>&1
+}
+if [ -x "$promtool" ]; then
+    rules_of "$board" || fail "promtool: $(cat "$work/said")"
+    grep -q 'SUCCESS: [2-9][0-9] rules found' "$work/said" || fail "promtool: $(cat "$work/said")"
+    sed 's/histogram_quantile(0.99, /&0.5, /' "$board" >"$work/board.json"
+    if rules_of "$work/board.json"; then fail "promtool likes a query with an argument too many"; fi
+else
+    "$here/dashboard_rules.py" "$board" >/dev/null
+    echo "skipped: there is no promtool"
+fi
 
 echo "* by HTTP, however somebody behaves"
 "$here/metrics_http.py" "$(at both | sed 's/,.*//')" "$work/both/metrics.sock"
