@@ -34,6 +34,9 @@ ELSEWHERE = {
     "cmake --preset": ("test_quickstart", "scripts/build.sh"), "cmake --build": ("abi_install", "tests/abi/install.sh"),
     "cmake --install": ("test_systemd", "tests/integration/test_systemd.sh"),
     "systemd-sysusers": ("test_systemd", "tests/integration/test_systemd.sh"),
+    "cp /usr/share/rdmad/prometheus/rdmad-metrics.*": ("test_packages", "tests/packages/test_packages.sh", "prometheus/rdmad-metrics.*"),
+    "systemctl edit --full rdmad-metrics.socket": ("test_packages", "tests/packages/test_packages.sh", "/etc/systemd/system/rdmad-metrics.socket"),
+    "systemctl enable --now rdmad-metrics.socket": ("test_packages", "tests/packages/test_packages.sh", "systemctl --quiet enable --now rdmad-metrics.socket"),
     "systemctl": ("test_systemd", "tests/integration/test_systemd.sh"),
     "ldconfig": ("test_systemd", "tests/integration/test_systemd.sh"),
     "./quickstart": ("test_quickstart", "tests/integration/test_quickstart.sh", '"$RDMAD_SOURCE/quickstart"'),
@@ -240,7 +243,7 @@ def try_shell(where, language, lines):
 
 def try_block(where, language, lines):
     whole = "\n".join(lines)
-    if language not in ("", "c", "sh", "text", "yaml"):
+    if language not in ("", "c", "json", "sh", "text", "yaml"):
         bad.append(f"{where}: what is a block of {language}? tests/documented.py has to know")
     elif is_code(language, lines):
         try_code(where, lines)
@@ -248,7 +251,7 @@ def try_block(where, language, lines):
         compile(whole, where, "exec")  # test_python_examples runs it
     elif whole.startswith(OUTPUT) or language == "yaml":
         pass
-    elif re.match(r"\s*(\{|\"policy\")", whole):
+    elif language == "json" or re.match(r"\s*(\{|\"policy\")", whole):
         try_settings(where, lines)
     else:
         try_shell(where, language, lines)

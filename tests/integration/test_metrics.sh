@@ -87,6 +87,12 @@ if [ -x "$promtool" ]; then
     "$promtool" check config "$RDMAD_SOURCE/deploy/prometheus/prometheus.yml" >"$work/said" 2>&1 ||
         fail "promtool: $(cat "$work/said")"
     grep -q 'SUCCESS: 1[0-9] rules found' "$work/said" || fail "promtool: $(cat "$work/said")"
+    python3 - "$RDMAD_SOURCE/deploy/kubernetes/metrics/agent.yaml" >"$work/agent.yml" <<'PYTHON' || fail "the agent has no settings"
+import sys
+import yaml
+print([d for d in yaml.safe_load_all(open(sys.argv[1])) if d["kind"] == "ConfigMap"][0]["data"]["prometheus.yml"])
+PYTHON
+    "$promtool" check config --agent "$work/agent.yml" >"$work/said" 2>&1 || fail "promtool: $(cat "$work/said")"
     sed "s|RULES|$rules|" "$here/alerts_test.yml" >"$work/alerts_test.yml"
     "$promtool" test rules "$work/alerts_test.yml" >"$work/said" 2>&1 || fail "promtool: $(cat "$work/said")"
 else
@@ -120,6 +126,22 @@ fi
 
 echo "* by HTTP, however somebody behaves"
 "$here/metrics_http.py" "$(at both | sed 's/,.*//')" "$work/both/metrics.sock"
+
+echo "* for a scraper on another machine, by the units that docs/OPERATIONS.md has"
+proxy=$(sed -n 's/^ExecStart=//p' "$RDMAD_SOURCE/deploy/prometheus/rdmad-metrics.service")
+if command -v systemd-socket-activate >/dev/null && [ -x "${proxy%% *}" ]; then
+    port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    # shellcheck disable=SC2086 # a command with options
+    systemd-socket-activate -l "127.0.0.1:$port" ${proxy/\/run\/rdmad/$work/both} 2>"$work/proxy.log" &
+    pids+=($!)
+    scraped() {
+        python3 -c 'import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1]).read())' \
+            "http://127.0.0.1:$port/metrics" >"$work/scraped" 2>/dev/null && grep -q '^rdmad_sessions ' "$work/scraped"
+    }
+    eventually scraped
+else
+    echo "skipped: there is no systemd-socket-proxyd"
+fi
 
 echo "* with it off there is no door"
 start_daemon c

@@ -148,6 +148,24 @@ cmp -s "$work/settings.old" "$work/settings.new" || inside test -f /etc/rdmad.js
 # shellcheck disable=SC2016 # dpkg-query expands it
 [ "$(inside dpkg-query -W -f '${Version}' rdmad)" = "$version" ] || fail "the version is $(inside dpkg-query -W rdmad)"
 
+step "metrics for a scraper elsewhere: as docs/OPERATIONS.md says, by systemd and from whom it names only"
+# scrape ADDRESS: what a scraper there is told.
+scrape() {
+    # shellcheck disable=SC2016 # perl expands it
+    inside perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:9472", LocalAddr => $ARGV[0], Timeout => 3)
+        or exit 1; print $s "GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n"; print while <$s>' "$1"
+}
+inside sh -c 'mkdir /etc/rdmad.json.d && echo "{\"metrics\": {\"listen\": \"unix\"}}" >/etc/rdmad.json.d/metrics.json
+    cp /usr/share/rdmad/prometheus/rdmad-metrics.* /etc/systemd/system/
+    sed -i "s/=192.0.2.1:/=127.0.0.1:/; s/=192.0.2.9$/=127.0.0.2/" /etc/systemd/system/rdmad-metrics.socket'
+inside systemctl --quiet restart rdmad.service
+inside systemctl --quiet enable --now rdmad-metrics.socket
+scrape 127.0.0.2 >"$work/said.log" || fail "the scraper is not heard"
+grep -q '^rdmad_sessions ' "$work/said.log" || fail "no metrics"
+if scrape 127.0.0.3 | grep -q .; then fail "another is heard, too"; fi
+inside systemctl --quiet disable --now rdmad-metrics.socket
+inside sh -c 'systemctl stop rdmad-metrics.service; rm -r /etc/rdmad.json.d /etc/systemd/system/rdmad-metrics.*; systemctl daemon-reload'
+
 step "settings that are wrong to the new version: the daemon stays as it is, and it is said"
 inside sh -c 'echo "{\"workers\": \"many\"}" >/etc/rdmad.json'
 install new --reinstall
