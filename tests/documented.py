@@ -4,6 +4,7 @@
 
 Of the README, of docs/, of the manual pages, and of the READMEs beside deploy/, bench/, contrib/ and tests/vm:
 - code in C compiles, with the names around it that its text speaks of (test_documented_code runs it);
+- code of other libraries, beside ours in docs/MIGRATION.md, compiles where these are;
 - settings pass `rdmactl config check`;
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
@@ -83,6 +84,16 @@ void code(int argc, char **argv, const char *uri, rdmad_session *s, rdmad_pool *
 """
 
 
+# Code of other libraries: "c NAME". Which headers that takes, and names that stand for something in it.
+LIBRARIES = {
+    "verbs": ("#include <rdma/rdma_cma.h>\n#include <rdma/rdma_verbs.h>\n",
+              "const char *address, struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, char *buf, uint64_t remote_address, uint32_t rkey"),
+    "rpma": ("#include <arpa/inet.h>\n#include <librpma.h>\n",
+             "struct rpma_conn *conn, struct rpma_cq *cq, void *address, size_t length, void (*pmem_persist)(const void *, size_t)"),
+    "ucx": ("#include <ucp/api/ucp.h>\n", "ucp_worker_h worker, ucp_ep_h ep, char *buf, char *answer"),
+}
+
+
 def run(command, text=None, seconds=60):
     return subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                           timeout=seconds * int(os.environ.get("RDMAD_TEST_PATIENCE", "1")))
@@ -97,6 +108,20 @@ def try_code(where, lines):
                 "-I", os.path.join(SOURCE, "include"), "-x", "c", "-"], PRELUDE + "\n".join(lines) + "\n} }\n")
     if done.returncode:
         bad.append(f"{where}: does not compile: {done.stdout[:400]}")
+
+
+def try_foreign(where, library, lines):
+    """It compiles, where that library is."""
+    headers, names = LIBRARIES[library]
+    common = "#include <err.h>\n#include <stdint.h>\n#include <string.h>\n" + headers
+    compiler = [CC, "-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-x", "c", "-"]
+    if run(compiler, common).returncode:
+        print(f"skipped: {where}: there are no headers of {library}")
+        return
+    # The names are around the block, so that it may have its own.
+    done = run(compiler, f"{common}void code({names});\nvoid code({names}) {{ {{\n" + "\n".join(lines) + "\n} }\n")
+    if done.returncode:
+        bad.append(f"{where}: does not compile with {library}: {done.stdout[:400]}")
 
 
 def try_settings(where, lines):
@@ -243,7 +268,11 @@ def try_shell(where, language, lines):
 
 def try_block(where, language, lines):
     whole = "\n".join(lines)
-    if language not in ("", "c", "json", "sh", "text", "yaml"):
+    if language.startswith("c ") and language[2:] in LIBRARIES:
+        try_foreign(where, language[2:], lines)
+    elif language == "rust":
+        pass # that library is on crates.io, and nothing else here is
+    elif language not in ("", "c", "json", "sh", "text", "yaml"):
         bad.append(f"{where}: what is a block of {language}? tests/documented.py has to know")
     elif is_code(language, lines):
         try_code(where, lines)
