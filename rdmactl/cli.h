@@ -150,6 +150,31 @@ void table_print(struct table *t);                              /* and frees it 
 /* Only what fits; 0: of any size. */
 void table_print_within(struct table *t, unsigned rows, unsigned columns);
 
+/* ---- shows of lists (listing.c) -------------------------------------------------------------- */
+
+struct listing {
+    const char *object, *of; /* what is shown, and of which one only; NULL: of all */
+    bool more;               /* what only is shown when it is asked for */
+    const char *where;       /* KEY=VALUE that rows must have; NULL: any */
+    uint64_t interval_ms;    /* again after so long; 0: once */
+};
+/* Their options. */
+#define LISTING_OPTS(l)                                                          \
+    {"where", 'w', OPT_TEXT,    &(l)->where,                                     \
+     0,       0,   "KEY=VALUE", "only rows of which that is so; keys as of -j"}, \
+    {                                                                            \
+        "watch", 'W', OPT_TIME, &(l)->interval_ms, 100, 3600000, "TIME",         \
+            "again and again, until interrupted"                                 \
+    }
+/* Has show print it, once or until a signal comes or it fails; returns the exit code. */
+int listing_show(const struct listing *l, int (*show)(const struct listing *l));
+/* Before something is printed by show: clears a terminal that is watched. */
+void listing_begin(void);
+/* Leaves the rows that are asked for. */
+void listing_filter(const struct listing *l, json_t *list);
+/* Of a row; "audit.ops" looks into an object. */
+const json_t *listing_value(const json_t *row, const char *key);
+
 /* ---- asking the daemon (client.c) ----------------------------------------------------------- */
 
 struct failure {

@@ -85,7 +85,8 @@ static void print_device(const json_t *d) {
     print_facts(json_object_get(d, "facts"));
 }
 
-static void print_answer(const json_t *answer) {
+/* any: the machine has devices, whether or not they are shown. */
+static void print_answer(const json_t *answer, bool any) {
     char fabric[192];
     const json_t *list = json_object_get(answer, "devices");
     const char *fabric_why = json_string_value(json_object_get(answer, "fabric_why"));
@@ -97,28 +98,36 @@ static void print_answer(const json_t *answer) {
     }
     bool same = why && fabric_why && !strcmp(why, fabric_why);
     if (why)
-        printf("%s: %s\n", json_array_size(list) ? "no device is chosen" : "no devices", why);
+        printf("%s: %s\n", any ? "no device is chosen" : "no devices", why);
     printf("fabric in use: %s%s%s\n", row_words(answer, "fabric", fabric),
            same || !fabric_why ? "" : ": ", same || !fabric_why ? "" : fabric_why);
 }
 
-int cmd_device_show(const struct command *self, int argc, char **argv) {
-    bool all = false, verbose = false;
-    const struct opt opts[] = {
-        {"all", 'a', OPT_FLAG, &all, 0, 0, NULL, "the same: every device is shown"},
-        {"verbose", 'v', OPT_FLAG, &verbose, 0, 0, NULL, "everything that ibv_devinfo -v tells"},
-        {0},
-    };
-    int rc = args_parse(self, opts, NULL, argc, argv);
-    if (rc != ARGS_RUN)
-        return rc;
-    json_t *answer = daemon_call("device.show", verbose ? json_pack("{s:b}", "verbose", 1) : NULL,
+static int show_once(const struct listing *l) {
+    json_t *answer = daemon_call("device.show", l->more ? json_pack("{s:b}", "verbose", 1) : NULL,
                                  PATIENCE_DEVICES_MS);
     if (!answer)
         return EXIT_FAILED;
+    json_t *list = json_object_get(answer, "devices");
+    bool any = json_array_size(list);
+    listing_filter(l, list);
     if (cli.json)
         return cli_print_json(answer);
-    print_answer(answer);
+    listing_begin();
+    print_answer(answer, any);
     json_decref(answer);
     return EXIT_GOOD;
+}
+
+int cmd_device_show(const struct command *self, int argc, char **argv) {
+    struct listing l = {.object = self->object};
+    bool all = false;
+    const struct opt opts[] = {
+        {"all", 'a', OPT_FLAG, &all, 0, 0, NULL, "the same: every device is shown"},
+        {"verbose", 'v', OPT_FLAG, &l.more, 0, 0, NULL, "everything that ibv_devinfo -v tells"},
+        LISTING_OPTS(&l),
+        {0},
+    };
+    int rc = args_parse(self, opts, NULL, argc, argv);
+    return rc == ARGS_RUN ? listing_show(&l, show_once) : rc;
 }

@@ -123,23 +123,28 @@ static void print_note(const json_t *result) {
         printf("note: %s\n", note);
 }
 
-int cmd_limit_show(const struct command *self, int argc, char **argv) {
-    const char *who = NULL;
-    struct positionals pos = {
-        .names = "uid:N[@TENANT]|peer:NAME", .min = 0, .max = 1, .values = &who};
-    int rc = args_parse(self, NULL, &pos, argc, argv);
-    if (rc != ARGS_RUN)
-        return rc;
-    json_t *result =
-        daemon_call("limit.show", who ? json_pack("{s:s}", "who", who) : NULL, PATIENCE_LOOK_MS);
+static int show_limits(const struct listing *l) {
+    json_t *result = daemon_call("limit.show", l->of ? json_pack("{s:s}", "who", l->of) : NULL,
+                                 PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
+    listing_filter(l, json_object_get(result, "limits"));
     if (cli.json)
         return cli_print_json(result);
+    listing_begin();
     print_rows(json_object_get(result, "limits"), limit_keys, limit_heads, 5);
     print_note(result);
     json_decref(result);
     return EXIT_GOOD;
+}
+
+int cmd_limit_show(const struct command *self, int argc, char **argv) {
+    struct listing l = {.object = self->object};
+    const struct opt opts[] = {LISTING_OPTS(&l), {0}};
+    struct positionals pos = {
+        .names = "uid:N[@TENANT]|peer:NAME", .min = 0, .max = 1, .values = &l.of};
+    int rc = args_parse(self, opts, &pos, argc, argv);
+    return rc == ARGS_RUN ? listing_show(&l, show_limits) : rc;
 }
 
 /* KEY=VALUE, where the value may have a suffix as sizes have. Appends to sets. */

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_show.c - OBJECT show for every object but device: the daemon's list as a table whose columns
+ * cmd_show.c - OBJECT show of most objects: the daemon's list as a table whose columns
  * are data.
  */
 #include "rdmactl/cli.h"
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LOOK_AGAIN_MS 20
 
 enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_SECONDS, CELL_US };
 
 struct column {
-    const char *key; /* of the row; "audit.ops" looks into an object */
+    const char *key; /* of the row, as listing_value() has it */
     const char *head;
     enum cell kind;
 };
@@ -151,15 +150,6 @@ static const struct noun *find_noun(const char *object) {
     return n;
 }
 
-static const json_t *row_value(const json_t *row, const char *key) {
-    const char *dot = strchr(key, '.');
-    if (!dot)
-        return json_object_get(row, key);
-    char outer[32];
-    snprintf(outer, sizeof(outer), "%.*s", (int)(dot - key), key);
-    return json_object_get(json_object_get(row, outer), dot + 1);
-}
-
 static void print_value(struct table *t, const struct column *c, const json_t *value) {
     char buf[CELL_MAX];
     bool right = c->kind != CELL_TEXT;
@@ -193,7 +183,7 @@ static void print_table(const struct noun *n, const json_t *list) {
     json_t *row;
     json_array_foreach(list, i, row) {
         for (unsigned c = 0; c < columns; c++)
-            print_value(t, &n->columns[c], row_value(row, n->columns[c].key));
+            print_value(t, &n->columns[c], listing_value(row, n->columns[c].key));
     }
     table_print(t);
 }
@@ -224,77 +214,30 @@ static json_t *ask_for_list(const char *object, bool all) {
     return result;
 }
 
-/* "KEY=VALUE": whether that is so of the row. */
-static bool fits(const json_t *row, const char *where) {
-    const char *equals = strchr(where, '=');
-    char key[64], text[64];
-    snprintf(key, sizeof(key), "%.*s", (int)(equals - where), where);
-    const json_t *value = row_value(row, key);
-    if (json_is_string(value))
-        return !strcmp(json_string_value(value), equals + 1);
-    if (json_is_boolean(value))
-        return !strcmp(json_is_true(value) ? "yes" : "no", equals + 1);
-    snprintf(text, sizeof(text), "%.15g", json_number_value(value));
-    return json_is_number(value) && !strcmp(text, equals + 1);
-}
-
-static void filter(json_t *list, const char *where) {
-    for (size_t i = json_array_size(list); where && i-- > 0;)
-        if (!fits(json_array_get(list, i), where))
-            json_array_remove(list, i);
-}
-
-static int show_once(const char *object, bool all, const char *where, bool clear) {
-    json_t *result = ask_for_list(object, all);
+static int show_once(const struct listing *l) {
+    json_t *result = ask_for_list(l->object, l->more);
     if (!result)
         return EXIT_FAILED;
-    const struct noun *n = find_noun(object);
+    const struct noun *n = find_noun(l->object);
     json_t *list = json_object_get(result, n->list);
-    filter(list, where);
+    listing_filter(l, list);
     if (cli.json)
         return cli_print_json(result);
-    if (clear)
-        fputs("\033[H\033[J", stdout);
+    listing_begin();
     print_table(n, list);
     if (json_is_true(json_object_get(result, "truncated")))
         printf("(the list is cut here, there are more)\n");
-    fflush(stdout);
     json_decref(result);
     return EXIT_GOOD;
 }
 
-static int show_watch(const char *object, bool all, const char *where, uint64_t interval_ms) {
-    int signals = signals_catch();
-    int rc = EXIT_GOOD;
-    for (;;) {
-        struct pollfd wake = {.fd = signals, .events = POLLIN};
-        rc = show_once(object, all, where, isatty(STDOUT_FILENO));
-        if (rc != EXIT_GOOD || (poll(&wake, 1, (int)interval_ms) && signals_take(signals)))
-            break;
-    }
-    close(signals);
-    return rc;
-}
-
 int cmd_show(const struct command *self, int argc, char **argv) {
-    bool all = false;
-    const char *where = NULL;
-    uint64_t interval_ms = 0;
+    struct listing l = {.object = self->object};
     const struct opt opts[] = {
-        {"all", 'a', OPT_FLAG, &all, 0, 0, NULL, "what ended, too, as far as it is remembered"},
-        {"where", 'w', OPT_TEXT, &where, 0, 0, "KEY=VALUE",
-         "only rows of which that is so; keys as of -j"},
-        {"watch", 'W', OPT_TIME, &interval_ms, 100, 3600000, "TIME",
-         "again and again, until interrupted"},
+        {"all", 'a', OPT_FLAG, &l.more, 0, 0, NULL, "what ended, too, as far as it is remembered"},
+        LISTING_OPTS(&l),
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
-    if (rc != ARGS_RUN)
-        return rc;
-    if (where && (where[0] == '=' || !strchr(where, '=')))
-        return cli_usage_error("\"%s\" is not KEY=VALUE; -j shows the keys", where);
-    if (interval_ms && cli.json)
-        return cli_usage_error("-j is one JSON document, so there is nothing to watch");
-    return interval_ms ? show_watch(self->object, all, where, interval_ms)
-                       : show_once(self->object, all, where, false);
+    return rc == ARGS_RUN ? listing_show(&l, show_once) : rc;
 }

@@ -259,7 +259,10 @@ void doctor_check_identity(struct exam *e) {
         exam_say(e, name[0] && left_s < 86400 ? BAD : WARNING, "%s", warning);
         exam_next(e, "see IDENTITY in rdmad(8)");
     } else if (!name[0]) {
-        exam_say(e, NOTE, "none: other machines' daemons are not talked to");
+        exam_say(e, NOTE,
+                 json_is_true(exam_fact(e, "identity", "insecure"))
+                     ? "none: with peer.insecure other machines' daemons are talked to in clear"
+                     : "none: other machines' daemons are not talked to");
         exam_next(e, "rdmactl cluster init or rdmactl cluster join makes one");
     } else {
         exam_say(e, GOOD, "%s, for another %.0f days", name, left_s / 86400);

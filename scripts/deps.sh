@@ -14,10 +14,13 @@ if [ "$(dpkg --print-architecture 2>/dev/null || true)" = amd64 ]; then
 fi
 # shellcheck disable=SC2034 # used by those who source this
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy git
-    llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 python3-cffi
+    llvm libclang-rt-14-dev libfabric-dev ucx-utils libucx-dev iperf3 strace python3 python3-cffi
     python3-numpy pyflakes3 mypy libatomic1 iproute2 openssl procps scdoc mandoc man-db shellcheck nftables
     debhelper dh-python dpkg-dev lintian debootstrap abigail-tools python3-yaml python3-prometheus-client
     python3-jsonschema cmark-gfm bpftrace binutils)
+if [ "$(dpkg --print-architecture 2>/dev/null || true)" = amd64 ]; then
+    CHECK_PACKAGES+=(librpma-dev) # docs/MIGRATION.md has code of it
+fi
 # shellcheck disable=SC2034
 VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static criu kmod cpio xz-utils iproute2 procps ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)

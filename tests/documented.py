@@ -4,23 +4,31 @@
 
 Of the README, of docs/, of the manual pages, and of the READMEs beside deploy/, bench/, contrib/ and tests/vm:
 - code in C compiles, with the names around it that its text speaks of (test_documented_code runs it);
+- code of other libraries, beside ours in docs/MIGRATION.md, compiles where these are;
 - settings pass `rdmactl config check`;
 - each `rdmactl OBJECT VERB` that is written anywhere exists, and has the options that are written with it;
 - each command line of a block is run against the daemon whose runtime directory is DIRECTORY, with real things
   for its placeholders; of rdmactl's that cannot be run here, some script of a test runs each command, with each of the
   line's options (tests/commands.py says how far that is known); others are named below, with the words that the script
   of a test has of them, or why none can;
+- of the text and its tables, commands of programs that INLINE names are looked at as those of blocks are;
 - a block is code, settings, a transcript, one that is named below, or shell: no line of shell is passed over.
 
 rdmactl(8) has an entry for each command of `rdmactl --help`, of which tests run each, and names each method of the administration socket with
 its params.
 docs/TOUR.md is a transcript, which test_tour and test_packages make anew.
 """
+import glob
 import os
 import re
 import shlex
 import subprocess
 import sys
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
 
 from commands import command_of, lines_of, run_by_tests
 from pages import blocks, is_code, pages
@@ -34,12 +42,36 @@ ELSEWHERE = {
     "cmake --preset": ("test_quickstart", "scripts/build.sh"), "cmake --build": ("abi_install", "tests/abi/install.sh"),
     "cmake --install": ("test_systemd", "tests/integration/test_systemd.sh"),
     "systemd-sysusers": ("test_systemd", "tests/integration/test_systemd.sh"),
-    "systemctl": ("test_systemd", "tests/integration/test_systemd.sh"),
+    "cp /usr/share/rdmad/prometheus/rdmad-metrics.*": ("test_packages", "tests/packages/test_packages.sh", "prometheus/rdmad-metrics.*"),
+    "systemctl daemon-reload": ("test_packages", "tests/packages/test_packages.sh"),
+    "systemctl disable --now": ("test_packages", "tests/packages/test_packages.sh", "systemctl --quiet disable --now"),
+    "systemctl edit --full rdmad-metrics.socket": ("test_packages", "tests/packages/test_packages.sh", "/etc/systemd/system/rdmad-metrics.socket"),
+    "systemctl enable --now rdmad-metrics.socket": ("test_packages", "tests/packages/test_packages.sh", "systemctl --quiet enable --now rdmad-metrics.socket"),
+    "systemctl enable --now rdmad.socket": ("test_packages", "tests/packages/test_packages.sh", "systemctl --quiet enable --now rdmad.service rdmad.socket"),
+    "systemctl enable --now rdmad@NAME": ("test_packages", "debian/tests/services", "systemctl enable --now rdmad@two"),
+    "systemctl reload": ("test_systemd", "tests/integration/test_systemd.sh", "systemd reload rdmad"),
+    "systemctl restart rdmad": ("test_packages", "scripts/tour.sh"),
+    "systemctl status rdmad": ("test_packages", "tests/packages/test_packages.sh"),
+    "apt-get remove": ("test_packages", "tests/packages/test_packages.sh", "apt-get remove -q -y rdmad"),
+    "apt-get purge": ("test_packages", "tests/packages/test_packages.sh", "apt-get purge -q -y rdmad"),
+    "apt-get install": ("test_packages", "tests/packages/test_packages.sh", "apt-get install -q -y"),
+    "bpftrace /usr/share/rdmad/bpftrace/": ("test_probes", "tests/integration/test_probes.sh", "bpftrace -B line"),
+    "bpftrace -p": ("test_probes", "tests/integration/test_probes.sh", "bpftrace -B line -p"),
+    "usermod -aG rdmad USER": ("test_packages", "tests/packages/test_packages.sh", "usermod -aG rdmad nobody"),
+    "man rdmad_open": ("test_packages", "debian/tests/build", "rdmad_open"),
+    "pkg-config --cflags --libs rdmad": ("test_packages", "debian/tests/build"),
+    "rdmad --runtime-dir": ("test_log", "tests/integration/test_log.sh", '"$rdmad" --runtime-dir'),
+    "scripts/tour.sh": ("test_packages", "tests/packages/test_packages.sh", "tour.sh --installed"),
+    "bench/scrape": ("test_metrics", "tests/integration/test_metrics.sh"),
+    "tests/integration/test_python.sh": ("test_python_", "tests/integration/test_python.sh", ""),
+    "tests/circles.py": ("lint_includes", "tests/include_rules.sh", "tests/circles.py"),
     "ldconfig": ("test_systemd", "tests/integration/test_systemd.sh"),
     "./quickstart": ("test_quickstart", "tests/integration/test_quickstart.sh", '"$RDMAD_SOURCE/quickstart"'),
     "rdmad --listen": ("test_two_machines", "tests/integration/test_two_machines.sh", "take 2 rdmad"),
     "modprobe rdma_rxe": ("suite_verbs", "tests/vm/devices.sh", "modprobe -a rdma_rxe"),
-    "rdma link": ("suite_verbs", "tests/vm/devices.sh", "rdma link add"),
+    "rdma link delete": ("test_verbs_start", "tests/integration/test_verbs_start.sh"),
+    "rdma resource show": ("suite_verbs", "tests/unit/verbs_rig.c", 'popen("rdma resource show"'),
+    "rdma link add": ("suite_verbs", "tests/vm/devices.sh", "rdma link add"),
     "tests/vm/run": ("suite_verbs", "tests/vm/suite.sh"),
     "scripts/package.sh": ("test_packages", "tests/packages/test_packages.sh"),
     "apt-get install ./build/packages": ("test_packages", "tests/packages/test_packages.sh", "apt-get install"),
@@ -51,6 +83,9 @@ ELSEWHERE = {
     "criu dump": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
     "criu restore": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
 }
+# What else may stand in a text, `so` or *so*, and is a command by its first word, if there is a second.
+INLINE = re.compile(r"(apt-get|bpftrace|cmake|criu|ctest|journalctl|kill|kubectl|man|modprobe|pkg-config|podman|rdma|rdmad|systemctl|usermod|"
+                    r"systemd-sysusers|(bench|deploy|examples|scripts|tests)/\S+|\./\S+) \S")
 # Commands that are not for the daemon here: a test's script has to run them (tests/commands.py).
 NOT_HERE = ("rdmactl cluster", "rdmactl upgrade", "rdmactl session", "rdmactl peer add", "rdmactl -d")
 # Those that no test runs, and why.
@@ -60,6 +95,10 @@ NOBODY = {
     "RDMAD_BUILD=$PWD/build tests/run.sh": "each test of the integration suite is run so",
     "RDMAD_VM_KERNEL=": "loads another kernel from the network", "tests/vm/two-hosts": "takes two guests at a time",
     "podman load": "test_deploy reads the archive by itself: there is no podman",
+    "apt-get upgrade": "there is no archive of rdmad to upgrade from; test_packages does it by apt-get install",
+    "journalctl MESSAGE_ID=": "journald's; test_audit looks at the id in what it is sent",
+    "bpftrace -l": "lists what lint_probes reads in the program's file",
+    "bench/files": "measures for minutes", "tests/abi/diff.sh --update": "writes what releases are compared with",
     "kubectl": "test_deploy does in namespaces what the files say: there is no kubelet",
 }
 # Blocks that are neither code nor settings nor anything that is typed: how they begin.
@@ -80,6 +119,16 @@ void code(int argc, char **argv, const char *uri, rdmad_session *s, rdmad_pool *
 """
 
 
+# Code of other libraries: "c NAME". Which headers that takes, and names that stand for something in it.
+LIBRARIES = {
+    "verbs": ("#include <rdma/rdma_cma.h>\n#include <rdma/rdma_verbs.h>\n",
+              "const char *address, struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, char *buf, uint64_t remote_address, uint32_t rkey"),
+    "rpma": ("#include <arpa/inet.h>\n#include <librpma.h>\n",
+             "struct rpma_conn *conn, struct rpma_cq *cq, void *address, size_t length, void (*pmem_persist)(const void *, size_t)"),
+    "ucx": ("#include <ucp/api/ucp.h>\n", "ucp_worker_h worker, ucp_ep_h ep, char *buf, char *answer"),
+}
+
+
 def run(command, text=None, seconds=60):
     return subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                           timeout=seconds * int(os.environ.get("RDMAD_TEST_PATIENCE", "1")))
@@ -94,6 +143,31 @@ def try_code(where, lines):
                 "-I", os.path.join(SOURCE, "include"), "-x", "c", "-"], PRELUDE + "\n".join(lines) + "\n} }\n")
     if done.returncode:
         bad.append(f"{where}: does not compile: {done.stdout[:400]}")
+
+
+def try_foreign(where, library, lines):
+    """It compiles, where that library is."""
+    headers, names = LIBRARIES[library]
+    common = "#include <err.h>\n#include <stdint.h>\n#include <string.h>\n" + headers
+    compiler = [CC, "-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-x", "c", "-"]
+    if run(compiler, common).returncode:
+        print(f"skipped: {where}: there are no headers of {library}")
+        return
+    # The names are around the block, so that it may have its own.
+    done = run(compiler, f"{common}void code({names});\nvoid code({names}) {{ {{\n" + "\n".join(lines) + "\n} }\n")
+    if done.returncode:
+        bad.append(f"{where}: does not compile with {library}: {done.stdout[:400]}")
+
+
+def try_yaml(where, whole):
+    if yaml is None:
+        print(f"skipped: {where}: there is no python3-yaml")
+        return
+    try:
+        if not isinstance(yaml.safe_load(whole), (dict, list)):
+            bad.append(f"{where}: says nothing in YAML")
+    except yaml.YAMLError as why:
+        bad.append(f"{where}: is no YAML: {why}")
 
 
 def try_settings(where, lines):
@@ -159,6 +233,7 @@ def share(words):
 
 
 COUNT = [0]
+SPOKEN = []
 
 
 def somebody_has_run(where, line):
@@ -184,6 +259,9 @@ def try_elsewhere(where, line, test, script, words):
 
 
 def try_command(where, line):
+    for name in re.findall(r"/usr/share/rdmad/(\S+)", line):
+        if not glob.glob(os.path.join(SOURCE, "deploy", name)):
+            bad.append(f"{where}: {line}: nothing like {name} is installed there")
     for start, (test, script, *words) in ELSEWHERE.items():
         if line.startswith(start):
             try_elsewhere(where, line, test, script, words[0] if words else start)
@@ -240,15 +318,21 @@ def try_shell(where, language, lines):
 
 def try_block(where, language, lines):
     whole = "\n".join(lines)
-    if language not in ("", "c", "sh", "text", "yaml"):
+    if language.startswith("c ") and language[2:] in LIBRARIES:
+        try_foreign(where, language[2:], lines)
+    elif language == "rust":
+        pass # that library is on crates.io, and nothing else here is
+    elif language not in ("", "c", "json", "sh", "text", "yaml"):
         bad.append(f"{where}: what is a block of {language}? tests/documented.py has to know")
     elif is_code(language, lines):
         try_code(where, lines)
     elif re.match(r"import \w+\n", whole):
         compile(whole, where, "exec")  # test_python_examples runs it
-    elif whole.startswith(OUTPUT) or language == "yaml":
+    elif language == "yaml":
+        try_yaml(where, whole)
+    elif whole.startswith(OUTPUT):
         pass
-    elif re.match(r"\s*(\{|\"policy\")", whole):
+    elif language == "json" or re.match(r"\s*(\{|\"policy\")", whole):
         try_settings(where, lines)
     else:
         try_shell(where, language, lines)
@@ -259,7 +343,15 @@ def page(path):
     text = open(path, encoding="utf-8").read()
     for number, language, lines in blocks(path):
         try_block(f"{where}:{number}", language, lines)
-    # In the text: `rdmactl lease show`, *rdmactl lease show*.
+    # In the text, tables among it: `systemctl status rdmad`, *bpftrace -p*.
+    prose = re.sub(r"^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.M | re.S)
+    for match in re.finditer(r"`([^`\n]+)`|\*([^*\n]+)\*", prose):
+        command = (match.group(1) or match.group(2)).replace("\\", "")
+        if INLINE.match(command):
+            SPOKEN.append(command)
+            for part in command.split("; "):
+                try_command(f"{where}:{prose.count(chr(10), 0, match.start()) + 1}", part)
+    # `rdmactl lease show`, *rdmactl lease show*.
     for match in re.finditer(r"[`*]rdmactl ([a-z][^`*\n]*)[`*]", text):
         words = match.group(1).replace("\\", "").split()
         words = words[:next((i for i, w in enumerate(words) if not re.match(r"[a-z|]+$|--", w)), len(words))]
@@ -328,7 +420,10 @@ def main():
             process.wait()
     if COUNT[0] < 12 or len(HELP) < 25:
         bad.append(f"only {COUNT[0]} commands were found to run, and {len(HELP)} to look up: the pages are read wrongly")
-    print("\n".join("FAILED: " + text for text in bad) or f"{COUNT[0]} commands run, {len(HELP)} looked up")
+    if len(SPOKEN) < 30:
+        bad.append(f"only {len(SPOKEN)} commands were found in texts: they are read wrongly")
+    print("\n".join("FAILED: " + text for text in bad) or
+          f"{COUNT[0]} commands run, {len(HELP)} looked up, {len(SPOKEN)} of other programs in texts")
     sys.exit(1 if bad else 0)
 
 

@@ -8,6 +8,7 @@ What is read is the program as it was linked, so nothing of the kernel is needed
 - bpftrace's scripts know no other probes, and all arguments that they take are there;
 - tests/unit/probe_cost.c, built with probes and without, counts the instructions of the same turns of a worker:
   each probe of the way may add its nop and one move, and that of the ring one more in all;
+- rdmad-probes(7) says what share of a local write's instructions that is;
 - counted the same way, with traces and where nobody can trace: while nobody does it is a comparison and a branch.
 """
 import os
@@ -135,6 +136,16 @@ def is_optimized():
         return bool(re.search(r"^CMAKE_BUILD_TYPE:\w+=Rel", cache.read(), re.M))
 
 
+def check_page(counts):
+    """What rdmad-probes(7) says that they cost when nobody looks is what they cost here."""
+    on, off = (counts[program]["local_write_8"] for program in ("probe_cost", "probe_cost_off"))
+    percent = 100 * (on - off) / off
+    said = re.search(r"which\nare ([0-9.]+) % of its instructions", read("docs", "man", "rdmad-probes.7.scd"))
+    print(f"  {percent:.2f} % of a local write")
+    if not said or not 0.5 < percent / float(said[1]) < 1.5:
+        fail(f"rdmad-probes(7) says {said[1] if said else 'no'} %, a local write of 8 bytes has {percent:.2f} % for its probes")
+
+
 def check_cost(probes):
     counts = {}
     if not is_optimized():
@@ -155,6 +166,7 @@ def check_cost(probes):
     met = {site[0] for site in notes(os.path.join(BUILD, "tests/probe_cost"))}
     for name in sorted({probe for probe in probes if probe.startswith("op_")} - met):
         fail(f"{name} is not in probe_cost")
+    check_page(counts)
     for case, way in WAYS.items():
         on, off = counts["probe_cost"][case], counts["probe_cost_off"][case]
         extra, most = on - off, 2 * len(way) + 1

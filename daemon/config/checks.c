@@ -5,6 +5,7 @@
 #include "daemon/config/checks.h"
 #include "common/uri.h"
 #include "daemon/config/config.h"
+#include "daemon/config/metrics_at.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
@@ -21,24 +22,9 @@ const char *setting_check_listen(const char *text) {
     return rdmad_hostport_parse(text, host, &port);
 }
 
-/* An address, not a name: nothing is looked up for it. */
-static bool is_loopback(const char *host) {
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 const char *setting_check_metrics(const char *text) {
-    char host[RDMAD_HOST_MAX + 1];
-    uint16_t port;
-    if (!*text || !strcmp(text, "unix"))
-        return NULL;
-    const char *wrong = rdmad_hostport_parse(text, host, &port);
-    if (wrong)
-        return wrong;
-    return is_loopback(host) ? NULL : "must be an address of loopback and a port, or unix";
+    struct metrics_at at;
+    return metrics_at_parse(text, &at);
 }
 
 const char *setting_check_node_name(const char *text) {

@@ -21,7 +21,7 @@ struct config {
     char node_name[RDMAD_NAME_MAX + 1]; /* "" : the host's name */
     char log_level[16];                 /* error warning notice info debug */
     char audit_file[256];               /* an absolute path; "": none */
-    char metrics_listen[64];            /* HOST:PORT of loopback, "unix", or "": nowhere */
+    char metrics_listen[64];            /* as metrics_at.h has it; "": nowhere */
     bool require_rdma;
     char fabric[8];         /* auto verbs tcp */
     char identity_dir[256]; /* "": beside the configuration */

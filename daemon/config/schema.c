@@ -55,8 +55,8 @@ const struct setting settings[] = {
         "metrics.listen", metrics_listen, "", setting_check_metrics, RESTART,
         "Where GET /metrics is answered by HTTP, for Prometheus: an address of loopback and a port "
         "(127.0.0.1:9471), where every user of this machine can read them; or unix: "
-        "RUNTIME_DIR/metrics.sock, for the daemon's user and group. Empty: nowhere; rdmactl "
-        "metrics shows the same."),
+        "RUNTIME_DIR/metrics.sock, for the daemon's user and group; or both (unix,127.0.0.1:9471). "
+        "Empty: nowhere; rdmactl metrics shows the same."),
     BOOL("require_rdma", require_rdma, false, RESTART,
          "Refuse to start without RDMA hardware instead of using TCP, and refuse peers that have "
          "none."),

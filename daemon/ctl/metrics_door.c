@@ -6,8 +6,8 @@
  * ipc/client_socket.h has it.
  */
 #include "daemon/ctl/metrics_door.h"
-#include "common/uri.h"
 #include "daemon/base/log.h"
+#include "daemon/config/metrics_at.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/ctl/metrics.h"
 #include "daemon/ctl/metrics_http.h"
@@ -25,22 +25,29 @@
 
 #define BACKLOG 16
 #define REST_US 100000 /* when there is no descriptor */
-#define WHERE_MAX 320u
+#define PATH_SIZE 112u /* more than a socket's path may have */
+#define WHERE_MAX 448u
 
-struct metrics {
-    struct state *state;
-    struct metrics_source source;
-    int fd;                 /* of a port; -1: none */
-    struct event *accepts;  /* of that */
-    struct event *again;    /* it could not accept, and tries again later */
-    struct listener *local; /* of a path */
-    char where[WHERE_MAX];
+/* One of a port, or one of a path: what is not its own is -1, or NULL. */
+struct door {
+    struct metrics *metrics;
+    int fd;                    /* of a port */
+    struct event *accepts;     /* of that */
+    struct event *again;       /* it could not accept, and tries again later */
+    struct listener *listener; /* of a path */
     struct list conns;
     unsigned nconns;
 };
 
+struct metrics {
+    struct state *state;
+    struct metrics_source source;
+    struct door port, local;
+    char where[WHERE_MAX];
+};
+
 struct metrics_conn {
-    struct metrics *metrics;
+    struct door *door;
     struct list node;
     struct client_socket *sock;
     struct event *readable, *writable, *over;
@@ -52,14 +59,14 @@ struct metrics_conn {
 /* ---- a connection --------------------------------------------------------------------------- */
 
 /* Nobody else is let in while all places are taken. */
-static void let_in(struct metrics *m) {
-    bool room = m->nconns < METRICS_CONNS;
-    if (m->local)
-        listener_suspend(m->local, !room);
-    if (m->accepts && room)
-        event_add(m->accepts, NULL);
-    else if (m->accepts)
-        event_del(m->accepts);
+static void let_in(struct door *d) {
+    bool room = d->nconns < METRICS_CONNS;
+    if (d->listener)
+        listener_suspend(d->listener, !room);
+    if (d->accepts && room)
+        event_add(d->accepts, NULL);
+    else if (d->accepts)
+        event_del(d->accepts);
 }
 
 static void event_drop(struct event *e) {
@@ -68,7 +75,7 @@ static void event_drop(struct event *e) {
 }
 
 static void conn_drop(struct metrics_conn *c) {
-    struct metrics *m = c->metrics;
+    struct door *d = c->door;
     event_drop(c->readable);
     event_drop(c->writable);
     event_drop(c->over);
@@ -76,9 +83,9 @@ static void conn_drop(struct metrics_conn *c) {
         evbuffer_free(c->output);
     client_socket_close(c->sock);
     list_remove(&c->node);
-    m->nconns--;
+    d->nconns--;
     free(c);
-    let_in(m);
+    let_in(d);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg) {
@@ -124,7 +131,7 @@ static void conn_answer(struct metrics_conn *c, enum metrics_answer answer, bool
     struct metrics_text *text = NULL;
     event_del(c->readable);
     if (answer == METRICS_OK) {
-        text = metrics_source_kept(&c->metrics->source, openmetrics);
+        text = metrics_source_kept(&c->door->metrics->source, openmetrics);
         answer = text ? METRICS_OK : METRICS_FULL;
     }
     if (!answer_with(c, answer, openmetrics, text) || event_add(c->writable, NULL))
@@ -150,21 +157,22 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
 }
 
 static void on_accepted(void *user, int fd) {
-    struct metrics *m = user;
-    struct event_base *base = m->state->base;
+    struct door *d = user;
+    struct state *st = d->metrics->state;
+    struct event_base *base = st->base;
     struct metrics_conn *c = calloc(1, sizeof(*c));
     if (!c) {
         close(fd);
         return;
     }
-    c->metrics = m;
-    c->sock = client_socket_new(m->state->porter, fd, (struct user_id){.uid = (uid_t)-1});
+    c->door = d;
+    c->sock = client_socket_new(st->porter, fd, (struct user_id){.uid = (uid_t)-1});
     if (!c->sock) {
         free(c);
         return;
     }
-    list_append(&m->conns, &c->node);
-    m->nconns++;
+    list_append(&d->conns, &c->node);
+    d->nconns++;
     c->output = evbuffer_new();
     c->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
     c->writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
@@ -175,22 +183,22 @@ static void on_accepted(void *user, int fd) {
         conn_drop(c);
         return;
     }
-    let_in(m);
+    let_in(d);
 }
 
-/* ---- where it listens ------------------------------------------------------------------------ */
+/* ---- where they are -------------------------------------------------------------------------- */
 
 static void on_connected(evutil_socket_t fd, short what, void *arg) {
-    struct metrics *m = arg;
+    struct door *d = arg;
     (void)what;
     int conn = accept4((int)fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (conn >= 0)
-        on_accepted(m, conn);
+        on_accepted(d, conn);
     else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         const struct timeval rest = {.tv_usec = REST_US};
         LOG_LIMITED(WARNING, ("metrics.listen: nobody is let in: %s", strerror(errno)));
-        event_del(m->accepts);
-        event_add(m->again, &rest);
+        event_del(d->accepts);
+        event_add(d->again, &rest);
     }
 }
 
@@ -199,55 +207,71 @@ static void on_again(evutil_socket_t fd, short what, void *arg) {
     let_in(arg);
 }
 
-static int listen_at(struct metrics *m, const char *host, uint16_t port, struct error *err) {
+/* Says in where that metrics are there, too. */
+static void add_place(struct metrics *m, const char *place) {
+    size_t n = strlen(m->where);
+    snprintf(m->where + n, sizeof(m->where) - n, "%s%s", n ? ", " : "", place);
+}
+
+static int listen_at(struct door *d, const char *host, uint16_t port, struct error *err) {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct event_base *base = d->metrics->state->base;
     struct addrinfo *ai = NULL;
     struct sockaddr_storage at;
     socklen_t size = sizeof(at);
-    char number[8], service[8];
+    char number[8], service[8], place[RDMAD_HOST_MAX + 16];
     int on = 1;
     snprintf(number, sizeof(number), "%u", (unsigned)port);
     if (getaddrinfo(host, number, &hints, &ai)) /* an address: nothing is looked up */
         return error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s is no address", host);
-    m->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool good = m->fd >= 0 && !setsockopt(m->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
-                !bind(m->fd, ai->ai_addr, ai->ai_addrlen) && !listen(m->fd, BACKLOG) &&
-                !getsockname(m->fd, (struct sockaddr *)&at, &size);
+    d->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool good = d->fd >= 0 && !setsockopt(d->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+                !bind(d->fd, ai->ai_addr, ai->ai_addrlen) && !listen(d->fd, BACKLOG) &&
+                !getsockname(d->fd, (struct sockaddr *)&at, &size);
     freeaddrinfo(ai);
     if (!good)
         return error_errno(err, RDMAD_E_CONFIG, "metrics.listen: cannot listen on %s port %u", host,
                            (unsigned)port);
     getnameinfo((struct sockaddr *)&at, size, NULL, 0, service, sizeof(service), NI_NUMERICSERV);
-    snprintf(m->where, sizeof(m->where), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, service);
-    m->accepts = event_new(m->state->base, m->fd, EV_READ | EV_PERSIST, on_connected, m);
-    m->again = evtimer_new(m->state->base, on_again, m);
-    return m->accepts && m->again && !event_add(m->accepts, NULL)
+    snprintf(place, sizeof(place), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, service);
+    add_place(d->metrics, place);
+    d->accepts = event_new(base, d->fd, EV_READ | EV_PERSIST, on_connected, d);
+    d->again = evtimer_new(base, on_again, d);
+    return d->accepts && d->again && !event_add(d->accepts, NULL)
                ? 0
                : error_set(err, RDMAD_E_NOMEM, "out of memory for metrics.listen");
 }
 
-static int listen_locally(struct metrics *m, struct error *err) {
-    snprintf(m->where, sizeof(m->where), "%s/metrics.sock", m->state->config->runtime_dir);
+static int listen_locally(struct door *d, struct error *err) {
+    struct state *st = d->metrics->state;
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/metrics.sock", st->config->runtime_dir);
+    add_place(d->metrics, path);
     const struct listener_spec spec = {
-        .path = m->where, .type = SOCK_STREAM, .mode = 0660, .group = (gid_t)-1, .activated = -1};
-    return listener_new(m->state->base, &spec, on_accepted, m, &m->local, err);
+        .path = path, .type = SOCK_STREAM, .mode = 0660, .group = (gid_t)-1, .activated = -1};
+    return listener_new(st->base, &spec, on_accepted, d, &d->listener, err);
 }
 
 static int metrics_listen(struct metrics *m, struct error *err) {
-    const char *where = m->state->config->metrics_listen;
-    char host[RDMAD_HOST_MAX + 1];
-    uint16_t port;
-    if (!*where)
-        return 0;
-    int rc = !strcmp(where, "unix") ? listen_locally(m, err)
-             : rdmad_hostport_parse(where, host, &port)
-                 ? error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s", where)
-                 : listen_at(m, host, port, err);
-    if (!rc)
+    const char *text = m->state->config->metrics_listen;
+    struct metrics_at at;
+    const char *wrong = metrics_at_parse(text, &at);
+    if (wrong)
+        return error_set(err, RDMAD_E_CONFIG, "metrics.listen \"%s\": %s", text, wrong);
+    int rc = *at.host ? listen_at(&m->port, at.host, at.port, err) : 0;
+    if (!rc && at.local)
+        rc = listen_locally(&m->local, err);
+    if (!rc && *m->where)
         LOG(NOTICE, ("metrics: GET /metrics is answered at %s", m->where));
     return rc;
+}
+
+static void door_init(struct door *d, struct metrics *m) {
+    d->metrics = m;
+    d->fd = -1;
+    list_init(&d->conns);
 }
 
 int metrics_new(struct state *st, struct metrics **out, struct error *err) {
@@ -255,8 +279,8 @@ int metrics_new(struct state *st, struct metrics **out, struct error *err) {
     if (!m)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for metrics");
     m->state = st;
-    m->fd = -1;
-    list_init(&m->conns);
+    door_init(&m->port, m);
+    door_init(&m->local, m);
     int rc = metrics_source_init(&m->source, st, err);
     if (!rc)
         rc = metrics_listen(m, err);
@@ -288,19 +312,24 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
     metrics_text_put(text);
 }
 
+static void door_close(struct door *d) {
+    event_drop(d->accepts);
+    event_drop(d->again);
+    d->accepts = NULL;
+    if (d->listener)
+        listener_free(d->listener);
+    d->listener = NULL;
+    list_for_each_safe (node, &d->conns)
+        conn_drop(list_entry(node, struct metrics_conn, node));
+    if (d->fd >= 0)
+        close(d->fd);
+}
+
 void metrics_free(struct metrics *m) {
     if (!m)
         return;
-    event_drop(m->accepts);
-    event_drop(m->again);
-    m->accepts = NULL;
-    if (m->local)
-        listener_free(m->local);
-    m->local = NULL;
-    list_for_each_safe (node, &m->conns)
-        conn_drop(list_entry(node, struct metrics_conn, node));
-    if (m->fd >= 0)
-        close(m->fd);
+    door_close(&m->port);
+    door_close(&m->local);
     metrics_source_fini(&m->source);
     free(m);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * metrics_door.h - GET /metrics by HTTP, where the setting metrics.listen says: a port of loopback,
- * or RUNTIME_DIR/metrics.sock. Off by default.
+ * RUNTIME_DIR/metrics.sock, or both. Off by default.
  *
- * It is a door for strangers: at most METRICS_CONNS connections, of which each is closed after one
- * request, after METRICS_SECONDS whatever it does, or when its request is too long; who comes
- * meanwhile waits in the backlog. All answers of a second are one text.
+ * They are doors for strangers: each has at most METRICS_CONNS connections, of which each is closed
+ * after one request, after METRICS_SECONDS whatever it does, or when its request is too long; who
+ * comes meanwhile waits in the backlog. So who crowds the port keeps nobody from the socket. All
+ * answers of a second are one text.
  */
 #ifndef RDMAD_CTL_METRICS_DOOR_H
 #define RDMAD_CTL_METRICS_DOOR_H
@@ -18,9 +19,9 @@
 
 struct metrics;
 
-/* The numbers, and the door if there is to be one. */
+/* The numbers, and the doors that there are to be. */
 int metrics_new(struct state *st, struct metrics **out, struct error *err);
-/* What it listens on: "127.0.0.1:9471", a path, or "". */
+/* What it listens on: "127.0.0.1:9471", a path, both with ", " between them, or "". */
 const char *metrics_where(const struct metrics *m);
 /* Before the tables of st are freed, and before its mailbox is read for the last time. NULL is
  * allowed. */

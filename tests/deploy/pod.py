@@ -21,10 +21,12 @@ import filtered
 # What is judged by --check alone, or has no meaning here.
 IGNORED_POD = {"hostNetwork", "dnsPolicy", "automountServiceAccountToken", "terminationGracePeriodSeconds", "restartPolicy",
                "securityContext", "initContainers", "containers", "volumes"}
-IGNORED_CONTAINER = {"name", "image", "imagePullPolicy", "resources", "readinessProbe", "command", "env",
+IGNORED_CONTAINER = {"name", "image", "imagePullPolicy", "resources", "readinessProbe", "command", "args", "env",
                      "securityContext", "volumeMounts"}
 IGNORED_SERVICE = {"image", "ulimits", "healthcheck", "depends_on", "network_mode", "command", "read_only", "cap_drop", "cap_add",
-                   "security_opt", "volumes", "user"}
+                   "security_opt", "volumes", "user", "profiles", "tmpfs"}
+# What reads metrics on the node's loopback.
+SCRAPERS = {"agent", "prometheus"}
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -109,7 +111,7 @@ def of_pod(docs, name, host):
             known("pod", spec, IGNORED_POD)
             known(name, c, IGNORED_CONTAINER)
             security = {**spec.get("securityContext", {}), **c.get("securityContext", {})}
-            made = Container(c["command"])
+            made = Container(c.get("command", []) + c.get("args", []))
             made.uid = security.get("runAsUser", 0)
             made.gid = security.get("runAsGroup", made.uid)
             made.caps = security.get("capabilities", {}).get("add", [])
@@ -122,7 +124,8 @@ def of_pod(docs, name, host):
                 made.profile = f"{host}/var/lib/kubelet/seccomp/{seccomp['localhostProfile']}"
             for variable in c.get("env", []):
                 field = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-                made.env[variable["name"]] = "127.0.0.1" if field == "status.hostIP" else variable["value"]
+                fields = {"status.hostIP": "127.0.0.1", "spec.nodeName": "node"}
+                made.env[variable["name"]] = fields[field] if field else variable["value"]
             volumes = {v["name"]: v for v in spec.get("volumes", [])}
             for mount in c.get("volumeMounts", []):
                 path = volume_path(volumes[mount["name"]], host, docs)
@@ -217,9 +220,9 @@ def run(host, image, path, name):
     os.execvpe(argv[0], argv, {"PATH": os.environ["PATH"], **c.env})
 
 
-def unprivileged(c, where):
-    if not (c.uid and c.all_caps_dropped and not c.caps and c.no_new_privs and c.read_only and not c.host_network):
-        return [f"{where}: has more than a tenant needs"]
+def unprivileged(c, where, scrapes):
+    if not (c.uid and c.all_caps_dropped and not c.caps and c.no_new_privs and c.read_only and c.host_network == scrapes):
+        return [f"{where}: has more than {'a scraper' if scrapes else 'a tenant'} needs"]
     return [f"{where}: {source} is more than a tenant's directory" for source, target, _ in c.mounts
             if target == "/run/rdmad" and not re.search(r"/run/rdmad/tenants/[a-z]+$", source)]
 
@@ -228,7 +231,7 @@ def settings_of(docs, path):
     """The daemon's settings in a file of these."""
     for doc in docs:
         if doc.get("kind") == "ConfigMap":
-            return doc["data"]["rdmad.json"]
+            return doc["data"].get("rdmad.json")
     with open(os.path.join(os.path.dirname(path), "rdmad.json"), encoding="utf-8") as file:
         return re.sub(r"^//.*$", "", file.read(), flags=re.M)
 
@@ -248,14 +251,17 @@ def check(paths):
                 if not ("services" in doc or {"apiVersion", "kind"} <= set(doc)):
                     wrong.append(f"{path}: a document without apiVersion and kind, or services")
             if any("services" in d or d.get("kind") == "ConfigMap" for d in docs):
-                sockets |= {(s["tenant"], s["uid"]) for s in json.loads(settings_of(docs, path))["sockets"]}
+                settings = json.loads(settings_of(docs, path) or "{}")
+                sockets |= {(s["tenant"], s["uid"]) for s in settings.get("sockets", [])}
+                if settings and settings["metrics"]["listen"] != "unix,127.0.0.1:9471":
+                    wrong.append(f"{path}: metrics are not where the scrapers look for them")
             names = [n for d in docs if "services" in d for n in d["services"]]
             names += [c["name"] for _, spec in pods(docs) for c in spec["containers"]]
             for name in names:
                 if name == "rdmad":
                     continue
                 c = of_compose(path, docs[0], name, host) if "services" in docs[0] else of_pod(docs, name, host)
-                wrong += unprivileged(c, f"{path}: {name}")
+                wrong += unprivileged(c, f"{path}: {name}", name in SCRAPERS)
                 tenants += [(s.rsplit("/", 1)[1], c.uid, f"{path}: {name}") for s, t, _ in c.mounts if t == "/run/rdmad"]
     for tenant, uid, where in tenants:
         if (tenant, uid) not in sockets:

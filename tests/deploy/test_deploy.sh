@@ -3,7 +3,8 @@
 #
 # test_deploy.sh: what deploy/ has. The image is made of the packages that test_packages built; then the DaemonSet's
 # daemon and the pod's two containers, and those of the compose file, are run as their files say, with plain
-# namespaces for a runtime (pod.py): a tenant without any privilege shares a file and fetches it.
+# namespaces for a runtime (pod.py): a tenant without any privilege shares a file and fetches it, and metrics are where
+# the scrapers of these files look. What scrapes is no image of ours: promtool reads its settings (test_metrics).
 # shellcheck source=tests/packages/root.sh
 . tests/packages/root.sh
 mapfile -t files < <(find deploy -name '*.yaml' | sort)
@@ -32,6 +33,22 @@ tests/deploy/unpack.py "$work/image.tar" "$work/image" || fail "the image is wro
 rm "$work/image.tar"
 chmod 755 "$work" "$work/image"
 
+# metrics_of HOST: the daemon's there, by its socket and by the port that scrapers are told of.
+metrics_of() {
+    python3 - "$1/run/rdmad/metrics.sock" <<'PYTHON' || fail "no metrics"
+import socket
+import sys
+for family, where in (socket.AF_UNIX, sys.argv[1]), (socket.AF_INET, ("127.0.0.1", 9471)):
+    with socket.socket(family) as s:
+        s.settimeout(60)
+        s.connect(where)
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n")
+        answer = b"".join(iter(lambda: s.recv(65536), b""))
+    if b"\nrdmad_sessions " not in answer:
+        sys.exit(f"FAILED: {where}: {answer[:200]}")
+PYTHON
+}
+
 # deployed HOW DAEMON-FILE TENANT-FILE: they run, on a node of that name.
 deployed() {
     local host=$work/$1 daemon_file=$2 tenant_file=$3 daemon share
@@ -54,6 +71,7 @@ deployed() {
     tail -n 1 "$work/$1-fetch.log" | grep -qx equal || fail "not equal"
     wait "$share" || fail "share failed"
     "$rdmactl" -d "$host/run/rdmad" status | head -n 3
+    metrics_of "$host"
     end_containers TERM
     wait "$daemon" || fail "the daemon did not end well"
 }

@@ -23,12 +23,18 @@ with_door() {
 }
 with_door a 127.0.0.1:0
 with_door b unix
+with_door both "unix,127.0.0.1:0"
+
+# at NAME: where that one says that it answers.
+at() { "$rdmactl" -d "$work/$1" -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])'; }
 
 echo "* where they are answered"
-at=$(a -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])')
-[[ $at == 127.0.0.1:[1-9]* ]] || fail "metrics at $at"
+[[ $(at a) == 127.0.0.1:[1-9]* && $(at a) != *,* ]] || fail "metrics at $(at a)"
+[ ! -e "$work/a/metrics.sock" ] || fail "a socket beside the port that was asked for"
+[ "$(at b)" = "$work/b/metrics.sock" ] || fail "metrics at $(at b)"
+[[ $(at both) == 127.0.0.1:[1-9]*", $work/both/metrics.sock" ]] || fail "metrics at $(at both)"
 [ "$(stat -c %a "$work/b/metrics.sock")" = 660 ] || fail "metrics.sock is for others, too"
-for where in 0.0.0.0:9471 192.0.2.1:9471 localhost:9471 '[::]:9471' 127.0.0.1; do
+for where in 0.0.0.0:9471 192.0.2.1:9471 localhost:9471 '[::]:9471' 127.0.0.1 unix,0.0.0.0:9471; do
     echo "{\"metrics\": {\"listen\": \"$where\"}}" >"$work/bad.json"
     if "$rdmad" --check-config --config "$work/bad.json" 2>"$work/said"; then fail "$where is taken"; fi
     grep -q 'metrics.listen' "$work/said" || fail "$where: $(cat "$work/said")"
@@ -112,6 +118,12 @@ if [ -x "$promtool" ]; then
     "$promtool" check config "$RDMAD_SOURCE/deploy/prometheus/prometheus.yml" >"$work/said" 2>&1 ||
         fail "promtool: $(cat "$work/said")"
     grep -q 'SUCCESS: 1[0-9] rules found' "$work/said" || fail "promtool: $(cat "$work/said")"
+    python3 - "$RDMAD_SOURCE/deploy/kubernetes/metrics/agent.yaml" >"$work/agent.yml" <<'PYTHON' || fail "the agent has no settings"
+import sys
+import yaml
+print([d for d in yaml.safe_load_all(open(sys.argv[1])) if d["kind"] == "ConfigMap"][0]["data"]["prometheus.yml"])
+PYTHON
+    "$promtool" check config --agent "$work/agent.yml" >"$work/said" 2>&1 || fail "promtool: $(cat "$work/said")"
     sed "s|RULES|$rules|" "$here/alerts_test.yml" >"$work/alerts_test.yml"
     "$promtool" test rules "$work/alerts_test.yml" >"$work/said" 2>&1 || fail "promtool: $(cat "$work/said")"
 else
@@ -125,16 +137,47 @@ done < <(sed -n 's/^ *- alert: //p' "$rules")
 metrics b1 --names "$rules" "$here/alerts_test.yml" "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
 echo 'rate(rdmad_no_such_total[5m])' >"$work/wrong"
 if metrics b1 --names "$work/wrong" >/dev/null 2>&1; then fail "a name that there is not"; fi
-python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$RDMAD_SOURCE/deploy/grafana/rdmad.json"
+
+echo "* what the dashboard asks is asked rightly"
+board=$RDMAD_SOURCE/deploy/grafana/rdmad.json
+# rules_of DASHBOARD: promtool reads each of its queries.
+rules_of() {
+    "$here/dashboard_rules.py" "$1" >"$work/dashboard.yml" || fail "a dashboard that cannot be read"
+    "$promtool" check rules "$work/dashboard.yml" >"$work/said" 2>&1
+}
+if [ -x "$promtool" ]; then
+    rules_of "$board" || fail "promtool: $(cat "$work/said")"
+    grep -q 'SUCCESS: [2-9][0-9] rules found' "$work/said" || fail "promtool: $(cat "$work/said")"
+    sed 's/histogram_quantile(0.99, /&0.5, /' "$board" >"$work/board.json"
+    if rules_of "$work/board.json"; then fail "promtool likes a query with an argument too many"; fi
+else
+    "$here/dashboard_rules.py" "$board" >/dev/null
+    echo "skipped: there is no promtool"
+fi
 
 echo "* by HTTP, however somebody behaves"
-"$here/metrics_http.py" "$at" "$work/b/metrics.sock"
+"$here/metrics_http.py" "$(at both | sed 's/,.*//')" "$work/both/metrics.sock"
+
+echo "* for a scraper on another machine, by the units that docs/OPERATIONS.md has"
+proxy=$(sed -n 's/^ExecStart=//p' "$RDMAD_SOURCE/deploy/prometheus/rdmad-metrics.service")
+if command -v systemd-socket-activate >/dev/null && [ -x "${proxy%% *}" ]; then
+    port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    # shellcheck disable=SC2086 # a command with options
+    systemd-socket-activate -l "127.0.0.1:$port" ${proxy/\/run\/rdmad/$work/both} 2>"$work/proxy.log" &
+    pids+=($!)
+    scraped() {
+        python3 -c 'import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1]).read())' \
+            "http://127.0.0.1:$port/metrics" >"$work/scraped" 2>/dev/null && grep -q '^rdmad_sessions ' "$work/scraped"
+    }
+    eventually scraped
+else
+    echo "skipped: there is no systemd-socket-proxyd"
+fi
 
 echo "* with it off there is no door"
 start_daemon c
 [ ! -e "$work/c/metrics.sock" ] || fail "a socket that nobody asked for"
-[ "$("$rdmactl" -d "$work/c" -j status | python3 -c 'import json, sys; print(json.load(sys.stdin)["metrics_at"])')" = "" ] ||
-    fail "it listens"
+[ "$(at c)" = "" ] || fail "it listens"
 
 echo "* descriptors are counted rightly, and what a scrape costs is measured"
 c=${pids[-1]}

@@ -123,13 +123,22 @@ grep -qE '^ *UID .* QUEUE +SHARE +WEIGHT ' "$work/said" || fail "top of users: $
 grep -qE "^ *$(id -u) +1 " "$work/said" || fail "top of users: $(cat "$work/said")"
 code 2 a session show --where uid
 code 2 a -j session show --watch 1s
-"$rdmactl" -d "$work/a" lease show --watch 100ms >"$work/watched" &
-watch=$!
-pids+=("$watch")
-shown_twice() { [ "$(grep -c ATTACHED "$work/watched")" -ge 2 ]; }
-eventually shown_twice
-kill -TERM "$watch"
-wait "$watch" || fail "--watch ended badly"
+for key in 'who=uid:4711' 'key=cow'; do has "d['limits'] == []" "$(a -j limit show --where "$key")"; done
+has "len(d['limits']) == 1 and d['limits'][0]['value'] == 1024" \
+    "$(a -j limit show "uid:$(id -u)" --where key=leases_per_session)"
+has "d['devices'] == []" "$(a -j device show --where name=none)"
+has "all(x['in_use'] for x in d['devices'])" "$(a -j device show --where in_use=yes)"
+code 2 a limit show --where uid
+code 2 a -j device show --watch 1s
+shown_twice() { [ "$(grep -c "$1" "$work/watched")" -ge 2 ]; }
+for shows in 'lease ATTACHED' 'device ^fabric.in.use' 'limit ^WHO'; do
+    "$rdmactl" -d "$work/a" "${shows% *}" show --watch 100ms >"$work/watched" &
+    watch=$!
+    pids+=("$watch")
+    eventually shown_twice "${shows#* }"
+    kill -TERM "$watch"
+    wait "$watch" || fail "${shows% *} show --watch ended badly"
+done
 kill -TERM "$serve"
 wait "$serve" || true
 code 1 a log loud

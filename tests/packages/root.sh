@@ -11,7 +11,7 @@
 root_packages=(ibverbs-providers libevent-core-2.1-7 libibverbs1 libjansson4 libmd0 librdmacm1 libssl3 libsystemd0)
 [ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ] || root_packages+=(libipsec-mb1)
 # With which programs are built, and what runs those in Python.
-root_packages+=(gcc libc6-dev pkg-config python3 python3-cffi-backend)
+root_packages+=(gcc libc6-dev man-db pkg-config python3 python3-cffi-backend)
 root_has=systemd,systemd-sysv
 
 root_skip() {
@@ -32,7 +32,7 @@ root_make() {
     local suite
     # shellcheck source=/dev/null
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    root_base=${XDG_CACHE_HOME:-$HOME/.cache}/rdmad-root/$suite-3
+    root_base=${XDG_CACHE_HOME:-$HOME/.cache}/rdmad-root/$suite-4
     mkdir -p "${root_base%/*}"
     exec 8>"$root_base.lock"
     flock 8

@@ -69,6 +69,38 @@ all_files() {
         find /etc -type f -not -name ld.so.cache -print0 | sort -z | xargs -0 sha256sum'
 }
 
+# debian/tests/control as autopkgtest reads it: of each test (in tests_named) what it depends on, and as whom it runs.
+declare -A depends runs
+tests_named=() tests_run=()
+while IFS='|' read -r name needs restrictions; do
+    tests_named+=("$name")
+    depends[$name]=${needs//,/ }
+    runs[$name]=plain
+    [[ $restrictions != *needs-root* ]] || runs[$name]=inside
+    [ -x "debian/tests/$name" ] || fail "debian/tests/control names $name, which is no program there"
+done < <(awk -v RS= '{
+    split("", field)
+    for (i = split($0, lines, "\n"); i; i--)
+        if (match(lines[i], /: */))
+            field[substr(lines[i], 1, RSTART - 1)] = substr(lines[i], RSTART + RLENGTH)
+    for (i = split(field["Tests"], names, /[, ]+/); i; i--)
+        print names[i] "|" field["Depends"] "|" field["Restrictions"]
+}' debian/tests/control)
+for file in debian/tests/*; do
+    [[ $file = */control || " ${tests_named[*]} " = *" ${file##*/} "* ]] || fail "debian/tests/control does not name $file"
+done
+
+# autopkgtest NAME: with what its Depends say installed, and nothing else installed for it.
+autopkgtest() {
+    [ -n "${depends[$1]:-}" ] || fail "debian/tests/control has no test $1, or it depends on nothing"
+    # shellcheck disable=SC2086 # names
+    quiet inside dpkg --status ${depends[$1]}
+    cp "debian/tests/$1" "$root/packages"
+    quiet "${runs[$1]}" "/packages/$1"
+    tail -n 1 "$work/said.log"
+    tests_run+=("$1")
+}
+
 step "they build, and lintian has nothing to say"
 version=$(dpkg-parsechangelog -S Version)
 grep -q "^project(rdmad VERSION $version " CMakeLists.txt || fail "debian/changelog has another version than CMakeLists.txt: $version"
@@ -112,12 +144,15 @@ install old
     fail "udev was not told of the rule: $(inside cat /tmp/udevadm)"
 active rdmad.socket rdmad.service || fail "not started: $(property StatusText rdmad.service)"
 [ "$(inside stat -c '%U %a' /etc/rdmad/identity)" = "rdmad 700" ] || fail "the identity's directory: $(inside stat /etc/rdmad/identity)"
-cp debian/tests/{transfer,services} "$root/packages"
-quiet plain /packages/transfer # with a plain user's own daemons, beside the machine's
-tail -n 1 "$work/said.log"
-quiet inside /packages/services
-tail -n 1 "$work/said.log"
+autopkgtest transfer # with a plain user's own daemons, beside the machine's
+autopkgtest services
 answers /run/rdmad-two || fail "the second instance does not answer"
+quiet inside systemctl status rdmad.service
+grep -q 'Active: active' "$work/said.log" || fail "systemctl does not say that it runs"
+# Who is told to join the group may administer when he has.
+inside usermod -aG rdmad nobody
+quiet inside setpriv --reuid=nobody --regid=nogroup --init-groups rdmactl reload
+inside gpasswd -d nobody rdmad >/dev/null
 
 step "upgrade under load: the daemons become the new program, programs see no error, changed settings stay"
 inside sh -c 'echo "{\"drain_timeout_ms\": 4321}" >/etc/rdmad.json'
@@ -147,6 +182,24 @@ cmp -s "$work/settings.old" "$work/settings.new" || inside test -f /etc/rdmad.js
     fail "the package's settings are not beside them"
 # shellcheck disable=SC2016 # dpkg-query expands it
 [ "$(inside dpkg-query -W -f '${Version}' rdmad)" = "$version" ] || fail "the version is $(inside dpkg-query -W rdmad)"
+
+step "metrics for a scraper elsewhere: as docs/OPERATIONS.md says, by systemd and from whom it names only"
+# scrape ADDRESS: what a scraper there is told.
+scrape() {
+    # shellcheck disable=SC2016 # perl expands it
+    inside perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:9472", LocalAddr => $ARGV[0], Timeout => 3)
+        or exit 1; print $s "GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n"; print while <$s>' "$1"
+}
+inside sh -c 'mkdir /etc/rdmad.json.d && echo "{\"metrics\": {\"listen\": \"unix\"}}" >/etc/rdmad.json.d/metrics.json
+    cp /usr/share/rdmad/prometheus/rdmad-metrics.* /etc/systemd/system/
+    sed -i "s/=192.0.2.1:/=127.0.0.1:/; s/=192.0.2.9$/=127.0.0.2/" /etc/systemd/system/rdmad-metrics.socket'
+inside systemctl --quiet restart rdmad.service
+inside systemctl --quiet enable --now rdmad-metrics.socket
+scrape 127.0.0.2 >"$work/said.log" || fail "the scraper is not heard"
+grep -q '^rdmad_sessions ' "$work/said.log" || fail "no metrics"
+if scrape 127.0.0.3 | grep -q .; then fail "another is heard, too"; fi
+inside systemctl --quiet disable --now rdmad-metrics.socket
+inside sh -c 'systemctl stop rdmad-metrics.service; rm -r /etc/rdmad.json.d /etc/systemd/system/rdmad-metrics.*; systemctl daemon-reload'
 
 step "settings that are wrong to the new version: the daemon stays as it is, and it is said"
 inside sh -c 'echo "{\"workers\": \"many\"}" >/etc/rdmad.json'
@@ -193,10 +246,21 @@ diff -u docs/TOUR.md "$work/tour" >"$work/said.log" ||
     fail "docs/TOUR.md is not what the packages do (+)"
 
 step "programs: those of rdmad-doc build and run with librdmad-dev, and with python3-rdmad"
-cp "$work"/new/{librdmad-dev,python3-rdmad,rdmad-doc}_*.deb debian/tests/{build,python} "$root/packages"
-quiet inside bash -c 'apt-get install -q -y --no-install-recommends /packages/*.deb gcc libc6-dev pkg-config </dev/null'
-quiet plain /packages/build
-tail -n 1 "$work/said.log"
-quiet plain /packages/python
-tail -n 1 "$work/said.log"
+for name in build python; do
+    wanted=()
+    for package in ${depends[$name]}; do
+        if ls "$work/new/${package}"_*.deb >/dev/null 2>&1; then
+            cp "$work/new/${package}"_*.deb "$root/packages"
+            wanted+=("/packages/$(basename "$work/new/${package}"_*.deb)")
+        else
+            wanted+=("$package")
+        fi
+    done
+    # shellcheck disable=SC2016 # expands there
+    quiet inside bash -c 'apt-get install -q -y --no-install-recommends "$@" </dev/null' install "${wanted[@]}"
+    autopkgtest "$name"
+done
+for name in "${tests_named[@]}"; do
+    [[ " ${tests_run[*]} " = *" $name "* ]] || fail "debian/tests/control names $name, and nobody has run it"
+done
 echo "built, installed, upgraded under load, removed, purged, toured, and built with"

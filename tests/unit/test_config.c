@@ -168,6 +168,34 @@ Test(config, a_gid_is_an_index_or_an_address) {
     }
 }
 
+Test(config, metrics_are_at_a_port_of_loopback_at_the_socket_or_at_both) {
+    const char *const good[] = {"",
+                                "unix",
+                                "127.0.0.1:9471",
+                                "[::1]:9471",
+                                "unix,127.0.0.1:9471",
+                                "127.0.0.1:0,unix",
+                                "unix, [::1]:9471"};
+    const char *const bad[] = {",",
+                               "unix,",
+                               ",unix",
+                               "unix,unix",
+                               "127.0.0.1:1,127.0.0.1:2",
+                               "unix 127.0.0.1:1",
+                               "unix,0.0.0.0:9471",
+                               "unix,localhost:9471",
+                               "unix,  127.0.0.1:1"};
+    char text[128];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(text, sizeof(text), "{\"metrics\": {\"listen\": \"%s\"}}", good[i]);
+        cr_assert_str_eq(parsed(text).metrics_listen, good[i]);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(text, sizeof(text), "{\"metrics\": {\"listen\": \"%s\"}}", bad[i]);
+        refused(text, NULL);
+    }
+}
+
 Test(config, private_links_name_users_by_number_or_everybody) {
     const char *const good[] = {"", "*", "0", "1000", "1000,0,4294967294"};
     const char *const bad[] = {",",   "1,",  "1,,2",       "root", "1 ,2",

@@ -236,6 +236,13 @@ Test(doctor, pools_that_may_be_swapped_out_are_warned_of) {
     expect(doctor_check_memlock, "good", "CAP_IPC_LOCK");
 }
 
+Test(doctor, without_an_identity_it_is_told_who_is_talked_to) {
+    daemon_says("{\"identity\":{\"name\":null,\"insecure\":false,\"warning\":\"\"}}");
+    expect(doctor_check_identity, "note", "are not talked to");
+    daemon_says("{\"identity\":{\"name\":null,\"insecure\":true,\"warning\":\"\"}}");
+    expect(doctor_check_identity, "note", "are talked to in clear");
+}
+
 Test(doctor, retries_without_end_are_warned_of) {
     expect(doctor_check_retries, "good", "do not matter");
     daemon_says(VERBS);
