@@ -3,7 +3,7 @@
  * show.c - the lists. Each answers {"<noun>s": [rows]}, cut at CTL_MAX_ROWS rows with "truncated":
  * true. Secrets of leases and addresses of memory are never in a row.
  *
- * Channels and services are show_channel.c's, devices device.c's.
+ * Channels and services are show_channel.c's, users show_user.c's, devices device.c's.
  */
 #include "common/errors.h"
 #include "daemon/ctl/handlers.h"
@@ -30,11 +30,10 @@ static void lease_made(const struct lease_view *v, json_t *row) {
     json_object_set_new(row, "requested", json_boolean(v->requested));
 }
 
-/* Who the session's user is besides its uid, and what holds for it, all its sessions together. */
-static void add_share(const struct session *s, json_t *row) {
+/* What holds for a user, all its sessions together. */
+void rows_share(const struct state *st, struct user_id who, json_t *row) {
     struct plane_user_stats user;
-    json_object_set_new(row, "tenant", rows_tenant(s->state, s->tenant));
-    plane_user_stats(s->state->plane, session_user_id(s), &user);
+    plane_user_stats(st->plane, who, &user);
     json_object_set_new(row, "weight", json_integer(user.share.weight));
     json_object_set_new(row, "priority", json_integer(user.share.priority));
     json_object_set_new(row, "bytes_per_second",
@@ -97,7 +96,8 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         if (!ctl_sees(call, s))
             continue;
         json_t *row = session_row(s, rows.now_ns);
-        add_share(s, row);
+        json_object_set_new(row, "tenant", rows_tenant(s->state, s->tenant));
+        rows_share(s->state, session_user_id(s), row);
         add_pause(s, row, rows.now_ns);
         add_origin(s, row);
         add_tally(s, row);

@@ -77,11 +77,12 @@ static int session_admit(struct session *s, struct error *err) {
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
     if (session_tell_plane(s))
         LOG_LIMITED(WARNING, ("out of memory for the share of uid %u", (unsigned)s->uid));
+    s->usage = usage_join(&st->usage, session_user_id(s), s->who.socket, &s->usage_node);
     return 0;
 }
 
 static void session_free(struct session *s) {
-    assert(list_empty(&s->late_events));
+    assert(list_empty(&s->late_events) && !s->usage);
     quota_discharge(&s->charge);
     quota_uid_unref(&s->state->quota, s->uid_account);
     slots_fini(&s->rings);
@@ -131,6 +132,7 @@ int session_new_of(struct state *st, const struct session_user *user, struct ses
     s->account.uid = uid;
     list_init(&s->account.node);
     list_init(&s->node);
+    list_init(&s->usage_node);
     list_init(&s->leases);
     list_init(&s->handles_ended);
     list_init(&s->late_events);
@@ -284,14 +286,15 @@ int session_fail_ending(struct error *err) {
     return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
 }
 
-void session_usage(const struct session *s, struct usage_sums *out) {
-    const struct plane_session *plane = s->plane ? s->plane : s->leaving;
-    *out = (struct usage_sums){0};
+void session_usage(const struct session *s, struct usage_sums *sums, struct histogram *latency) {
+    const struct plane_session *plane = s->plane ? s->plane : s->leaving ? s->leaving : s->dropped;
     if (!plane)
         return;
     const struct plane_session_stats stats = plane_session_stats_now(plane);
-    out->ops = stats.ops;
-    out->ops_failed = stats.ops_failed;
-    out->bytes_read = stats.bytes_read;
-    out->bytes_written = stats.bytes_written;
+    usage_add(sums, &(struct usage_sums){.ops = stats.ops,
+                                         .ops_failed = stats.ops_failed,
+                                         .bytes_read = stats.bytes_read,
+                                         .bytes_written = stats.bytes_written});
+    if (latency)
+        plane_session_latency(plane, latency);
 }

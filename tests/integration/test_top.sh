@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# rdmactl top as a live view, on a terminal of its own, beside a load.
+# rdmactl top as a live view, on a terminal of its own, beside a load; and what of users it tells.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 
@@ -30,6 +30,24 @@ for options in "-l -u" "-l -n 1 -j"; do
     "$rdmactl" -d "$work/b" top $options >"$work/said" 2>&1 || code=$?
     [ "$code" = 2 ] || fail "top $options: $code"
 done
+
+echo "* users, by what there was between two looks"
+start_daemon c
+"$rdmactl" -d "$work/c" bench serve --ttl 1h >"$work/served" 2>/dev/null &
+serve=$!
+pids+=("$serve")
+uri=$(first_line "$work/served" "$serve")
+"$here/top_users.py" "$rdmactl" "$work/c" "$rdmactl" -d "$work/c" bench write -n 100 "$uri" || fail "see above"
+kill "$serve"
+wait "$serve" 2>/dev/null || true
+all_counted() { # each op that was done, when all sessions have gone
+    "$rdmactl" -d "$work/c" -j user show >"$work/said"
+    python3 -c 'import json, sys
+u, = json.load(open(sys.argv[1]))["users"]
+sys.exit(not (u["sessions"] == 0 and u["ops"] >= 200 and u["lat_us"]["count"] == u["ops"] - u["ops_failed"] ==
+              sum(b["count"] for b in u["lat_buckets"])))' "$work/said"
+}
+eventually all_counted
 
 echo "* keys"
 "$here/top_keys.py" "$rdmactl" "$work/b" "${RDMAD_TEST_FABRIC:-tcp}" >"$work/keys" 2>&1 &
