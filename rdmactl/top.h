@@ -26,9 +26,9 @@ static inline void top_latency_cells(struct table *t, const json_t *row) {
     table_cell(t, true, some ? cli_human_us(buf, top_latency(row, "p99")) : "-");
 }
 
-/* Ops that were taken and have not ended, when it was looked. */
+/* Ops that have not ended, when it was looked: taken, or (of a session or user) in its rings. */
 static inline double top_queue(const json_t *row) {
-    return cli_number(row, "ops_inflight");
+    return cli_number(row, "ops_inflight") + cli_number(row, "ops_in_rings");
 }
 
 /* A uid by a tenant's socket is another user. */

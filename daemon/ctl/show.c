@@ -15,6 +15,7 @@
 #include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
+#include "daemon/state/ring_object.h"
 #include <stdio.h>
 
 /* "keep-alive,renewable", what it was made of, for whom; "" when there is nothing to say. */
@@ -44,6 +45,12 @@ void rows_share(const struct state *st, struct user_id who, json_t *row) {
 
 static const char *session_state(const struct session *s) {
     return s->closing ? "closing" : session_paused(s) ? "paused" : "open";
+}
+
+/* What its program has submitted and nobody has taken yet. */
+static void add_unread(const struct session *s, json_t *row) {
+    uint64_t unread = s->plane ? ring_objects_unread(s) : 0;
+    json_object_set_new(row, "ops_in_rings", json_integer((json_int_t)unread));
 }
 
 static void add_pause(const struct session *s, json_t *row, uint64_t now_ns) {
@@ -98,6 +105,7 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         json_t *row = session_row(s, rows.now_ns);
         json_object_set_new(row, "tenant", rows_tenant(s->state, s->tenant));
         rows_share(s->state, session_user_id(s), row);
+        add_unread(s, row);
         add_pause(s, row, rows.now_ns);
         add_origin(s, row);
         add_tally(s, row);

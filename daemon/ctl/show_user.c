@@ -11,6 +11,7 @@
 #include "daemon/ctl/rows.h"
 #include "daemon/ctl/tally_json.h"
 #include "daemon/plane/plane.h"
+#include "daemon/state/ring_object.h"
 
 #define BUCKETS_MAX 8192u
 
@@ -18,7 +19,7 @@
 struct user_now {
     struct usage_sums sums;
     struct histogram latency;
-    uint64_t sessions, inflight;
+    uint64_t sessions, inflight, in_rings;
 };
 
 static void user_look(const struct usage_user *user, struct user_now *out) {
@@ -27,8 +28,10 @@ static void user_look(const struct usage_user *user, struct user_now *out) {
         const struct session *s = list_entry(node, struct session, usage_node);
         session_usage(s, &out->sums, &out->latency);
         out->sessions++;
-        if (s->plane)
-            out->inflight += plane_session_stats_now(s->plane).ops_inflight;
+        if (!s->plane)
+            continue;
+        out->inflight += plane_session_stats_now(s->plane).ops_inflight;
+        out->in_rings += ring_objects_unread(s);
     }
 }
 
@@ -45,13 +48,14 @@ static const uint64_t *user_used(const struct state *st, const struct usage_user
 static json_t *user_row(const struct state *st, const struct usage_user *user,
                         const struct user_now *now) {
     const uint64_t *used = user_used(st, user);
-    return json_pack(
-        "{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid", (json_int_t)user->who.uid,
-        "tenant", rows_tenant(st, user->who.tenant), "sessions", (json_int_t)now->sessions, "bytes",
-        (json_int_t)used[QUOTA_BYTES], "leases", (json_int_t)used[QUOTA_LEASES], "ops",
-        (json_int_t)now->sums.ops, "ops_inflight", (json_int_t)now->inflight, "ops_failed",
-        (json_int_t)now->sums.ops_failed, "bytes_read", (json_int_t)now->sums.bytes_read,
-        "bytes_written", (json_int_t)now->sums.bytes_written, "lat_us", tally_spans(&now->latency));
+    return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
+                     (json_int_t)user->who.uid, "tenant", rows_tenant(st, user->who.tenant),
+                     "sessions", (json_int_t)now->sessions, "bytes", (json_int_t)used[QUOTA_BYTES],
+                     "leases", (json_int_t)used[QUOTA_LEASES], "ops", (json_int_t)now->sums.ops,
+                     "ops_inflight", (json_int_t)now->inflight, "ops_in_rings",
+                     (json_int_t)now->in_rings, "ops_failed", (json_int_t)now->sums.ops_failed,
+                     "bytes_read", (json_int_t)now->sums.bytes_read, "bytes_written",
+                     (json_int_t)now->sums.bytes_written, "lat_us", tally_spans(&now->latency));
 }
 
 static bool user_seen(const struct ctl_call *call, const struct usage_user *user) {

@@ -70,7 +70,7 @@ def user(uid, sessions, ops, buckets, tenant=None, **more):
     """buckets: {us: count}, or None: they are not told."""
     told = None if buckets is None else [{"us": us, "count": count} for us, count in sorted(buckets.items())]
     return {"uid": uid, "tenant": tenant, "sessions": sessions, "bytes": 4096 * uid, "leases": 0, "ops": ops, "ops_inflight": 0,
-            "ops_failed": 0, "bytes_read": 0, "bytes_written": 0, "lat_us": None, "lat_buckets": told, "weight": WEIGHT,
+            "ops_in_rings": 0, "ops_failed": 0, "bytes_read": 0, "bytes_written": 0, "lat_us": None, "lat_buckets": told, "weight": WEIGHT,
             "priority": 0, "bytes_per_second": 0, "ops_per_second": 0, "throttled_s": 0, **more}
 
 
@@ -83,7 +83,7 @@ LOOKS = [
     # Its sessions have ended, and their ops stay.
     [user(1000, 0, 10100, {1: 10000, 50: 98, 900: 2}),
      user(1001, 0, 500, {2: 500}),
-     user(1002, 1, 7, {3: 4, 5: 3}, ops_inflight=9),
+     user(1002, 1, 7, {3: 4, 5: 3}, ops_inflight=7, ops_in_rings=2),
      user(1003, 1, 99, {1: 99}),
      user(1004, 1, 3, {8: 1, 40: 1, 600: 1}),
      user(1005, 1, 10, {1.5: 10}),
