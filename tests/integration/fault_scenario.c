@@ -140,7 +140,7 @@ static void shown(struct run *r, const struct tdaemon *d, const char *method) {
 
 static void all_shown(struct run *r) {
     static const char *const methods[] = {
-        "status",    "metrics",   "session.show", "pool.show",    "lease.show",
+        "status",    "metrics",   "session.show", "user.show",    "pool.show",  "lease.show",
         "peer.show", "link.show", "channel.show", "service.show", "policy.show"};
     for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         shown(r, r->at_owner, methods[i]);
