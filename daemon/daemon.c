@@ -462,6 +462,7 @@ static void daemon_stop(struct daemon *d) {
         wakeups_free(d->wakeups);
         quota_fini(&st->quota);
     }
+    usage_fini(&st->usage);
     if (st->porter)
         porter_free(st->porter);
     policy_free(st->policy);
@@ -521,6 +522,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     d.state.kept = &d.passed.kept;
     d.state.started_ns = clock_now_ns();
     list_init(&d.state.sessions);
+    usage_init(&d.state.usage);
     slots_init(&d.state.channels, CHANNELS_TOTAL_MAX);
     log_set_level(log_level_named(config->log_level));
     manager_take_sockets(&d.passed);

@@ -2,10 +2,10 @@
 /*
  * cmd_top.c - sessions, users or links by what they move right now: two looks and the difference.
  *
- * On a terminal a key changes what is shown, from the looks that are there; links are another look.
+ * On a terminal a key changes what is shown; each of the three is another look.
  *
  * A user's share is of what all sessions together made the daemon do, in the daemon's measure: the
- * bytes that were moved and OP_COST for each op.
+ * bytes that were moved and TOP_OP_COST for each op.
  */
 #include "rdmactl/screen.h"
 #include "rdmactl/top.h"
@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define OP_COST 2048.0 /* as in daemon/op/engine/user.h */
 
 struct rate {
     const json_t *row; /* borrowed from the newer look */
@@ -59,13 +57,7 @@ static int busiest_first(const void *a, const void *b) {
 }
 
 static double cost(const struct rate *r) {
-    return r->bytes_read + r->bytes_written + r->ops * OP_COST;
-}
-
-/* A uid by a tenant's socket is another user. */
-static bool same_user(const json_t *a, const json_t *b) {
-    return cli_number(a, "uid") == cli_number(b, "uid") &&
-           json_equal(json_object_get(a, "tenant"), json_object_get(b, "tenant"));
+    return r->bytes_read + r->bytes_written + r->ops * TOP_OP_COST;
 }
 
 static void add_shares(struct rate *rate, size_t count) {
@@ -74,7 +66,7 @@ static void add_shares(struct rate *rate, size_t count) {
         all += cost(&rate[i]);
     for (size_t i = 0; i < count && all > 0; i++) {
         for (size_t k = 0; k < count; k++)
-            if (same_user(rate[k].row, rate[i].row))
+            if (top_same_user(rate[k].row, rate[i].row))
                 rate[i].share += cost(&rate[k]) / all;
     }
 }
@@ -106,105 +98,6 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
 }
 
 #define COLUMNS 15
-#define USER_COLUMNS 10
-
-/* A user's sessions together. */
-struct user_sum {
-    const json_t *row; /* of one of them */
-    double sessions, memory, ops, bytes_read, bytes_written, queue, share, throttled;
-    double p99; /* the longest of theirs */
-    size_t at;  /* as its first session came */
-};
-
-static double user_key(const struct user_sum *u) {
-    const double by[] = {[SORT_BYTES] = u->bytes_read + u->bytes_written,
-                         [SORT_OPS] = u->ops,
-                         [SORT_P99] = u->p99,
-                         [SORT_MEMORY] = u->memory,
-                         [SORT_QUEUE] = u->queue};
-    return by[sort_key];
-}
-
-static int busiest_user_first(const void *a, const void *b) {
-    const struct user_sum *x = a, *y = b;
-    double kx = user_key(x), ky = user_key(y);
-    if (kx != ky)
-        return kx < ky ? 1 : -1;
-    return x->at > y->at ? 1 : -1;
-}
-
-/* The caller's to free. */
-static struct user_sum *sum_users(const struct rate *rate, size_t count, size_t *users) {
-    struct user_sum *sum = calloc(count + 1, sizeof(*sum));
-    *users = 0;
-    for (size_t i = 0; sum && i < count; i++) {
-        size_t u = 0;
-        while (u < *users && !same_user(sum[u].row, rate[i].row))
-            u++;
-        if (u == *users)
-            sum[(*users)++] = (struct user_sum){.row = rate[i].row,
-                                                .share = rate[i].share,
-                                                .throttled = rate[i].throttled,
-                                                .at = i};
-        sum[u].sessions++;
-        sum[u].memory += cli_number(rate[i].row, "bytes");
-        sum[u].ops += rate[i].ops;
-        sum[u].bytes_read += rate[i].bytes_read;
-        sum[u].bytes_written += rate[i].bytes_written;
-        sum[u].queue += top_queue(rate[i].row);
-        if (top_latency(rate[i].row, "p99") > sum[u].p99)
-            sum[u].p99 = top_latency(rate[i].row, "p99");
-    }
-    if (sum)
-        qsort(sum, *users, sizeof(*sum), busiest_user_first);
-    return sum;
-}
-
-static void print_count(struct table *t, double number) {
-    char buf[CELL_MAX];
-    snprintf(buf, sizeof(buf), "%.0f", number);
-    table_cell(t, true, buf);
-}
-
-/* As limit show has it: "1000", "1000@blue". */
-static void print_user(struct table *t, const json_t *row) {
-    char buf[CELL_MAX];
-    const char *tenant = json_string_value(json_object_get(row, "tenant"));
-    snprintf(buf, sizeof(buf), "%.0f%s%s", cli_number(row, "uid"), tenant ? "@" : "",
-             tenant ? tenant : "");
-    table_cell(t, true, buf);
-}
-
-static void print_share(struct table *t, double share) {
-    char buf[CELL_MAX];
-    snprintf(buf, sizeof(buf), "%.0f%%", 100 * share);
-    table_cell(t, true, buf);
-}
-
-static struct table *users_table(const struct rate *rate, size_t count) {
-    static const char *const head[] = {"UID",       "SESSIONS", "MEMORY", "OPS/S",  "READ/S",
-                                       "WRITTEN/S", "QUEUE",    "SHARE",  "WEIGHT", "THROTTLED"};
-    size_t users;
-    struct user_sum *sum = sum_users(rate, count, &users);
-    struct table *t = table_new(USER_COLUMNS);
-    char buf[CELL_MAX];
-    for (int i = 0; i < USER_COLUMNS; i++)
-        table_cell(t, true, head[i]);
-    for (size_t i = 0; i < users; i++) {
-        print_user(t, sum[i].row);
-        print_count(t, sum[i].sessions);
-        table_cell(t, true, cli_human_bytes(buf, sum[i].memory));
-        print_count(t, sum[i].ops);
-        table_cell(t, true, cli_human_bytes(buf, sum[i].bytes_read));
-        table_cell(t, true, cli_human_bytes(buf, sum[i].bytes_written));
-        print_count(t, sum[i].queue);
-        print_share(t, sum[i].share);
-        print_count(t, cli_number(sum[i].row, "weight"));
-        print_share(t, sum[i].throttled);
-    }
-    free(sum);
-    return t;
-}
 
 static struct table *sessions_table(const struct rate *rate, size_t count) {
     static const char *const head[] = {"ID",    "NAME",   "UID",       "PID",       "MEMORY",
@@ -219,7 +112,7 @@ static struct table *sessions_table(const struct rate *rate, size_t count) {
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "id"));
         table_cell(t, true, buf);
         table_cell(t, false, cli_text(row, "name"));
-        print_user(t, row);
+        top_user_cell(t, row);
         snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "pid"));
         table_cell(t, true, buf);
         table_cell(t, true, cli_human_bytes(buf, cli_number(row, "bytes")));
@@ -228,16 +121,16 @@ static struct table *sessions_table(const struct rate *rate, size_t count) {
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_read));
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_written));
         top_latency_cells(t, row);
-        print_count(t, top_queue(row));
-        print_share(t, rate[i].share);
-        print_count(t, cli_number(row, "weight"));
-        print_share(t, rate[i].throttled);
+        top_count_cell(t, top_queue(row));
+        top_share_cell(t, rate[i].share);
+        top_count_cell(t, cli_number(row, "weight"));
+        top_share_cell(t, rate[i].throttled);
         table_cell(t, false, cli_text(row, "state"));
     }
     return t;
 }
 
-static json_t *rates_json(const struct rate *rate, size_t count) {
+static json_t *sessions_json(const struct rate *rate, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         json_t *row = json_copy((json_t *)rate[i].row);
@@ -248,7 +141,7 @@ static json_t *rates_json(const struct rate *rate, size_t count) {
         json_object_set_new(row, "throttled", json_real(rate[i].throttled));
         json_array_append_new(list, row);
     }
-    return json_pack("{s:o}", "sessions", list);
+    return list;
 }
 
 /* ---- what is shown ------------------------------------------------------------------------- */
@@ -265,10 +158,22 @@ struct top {
     struct failure why; /* it could not be looked */
 };
 
-/* NULL: it did not answer, which is said when the terminal is as it was. */
+/* NULL: it did not answer, which is said when the terminal is as it was. As JSON there are sessions
+ * and users. */
 static json_t *look(struct top *top) {
-    return daemon_try(top->view == VIEW_LINKS ? "link.show" : "session.show", NULL,
-                      PATIENCE_LOOK_MS, &top->why);
+    static const char *const methods[] = {
+        [VIEW_SESSIONS] = "session.show", [VIEW_USERS] = "user.show", [VIEW_LINKS] = "link.show"};
+    const char *method = methods[cli.json ? VIEW_SESSIONS : top->view];
+    json_t *seen = daemon_try(method, NULL, PATIENCE_LOOK_MS, &top->why);
+    json_t *users =
+        seen && cli.json ? daemon_try("user.show", NULL, PATIENCE_LOOK_MS, &top->why) : NULL;
+    if (seen && cli.json && !users) {
+        json_decref(seen);
+        return NULL;
+    }
+    json_object_update(seen, users);
+    json_decref(users);
+    return seen;
 }
 
 static bool look_first(struct top *top) {
@@ -313,23 +218,34 @@ static void draw(const struct top *top, struct table *t) {
     fflush(stdout);
 }
 
+static void show_sessions(const json_t *before, const json_t *after, const struct top *top,
+                          double span_s) {
+    size_t rows = 0;
+    struct rate *rate = rates(json_object_get(before, "sessions"),
+                              json_object_get(after, "sessions"), span_s, &rows);
+    if (rate && cli.json)
+        cli_print_json(
+            json_pack("{s:o, s:o}", "sessions", sessions_json(rate, rows), "users",
+                      top_users_json(json_object_get(before, "users"),
+                                     json_object_get(after, "users"), span_s, sort_key)));
+    else if (rate)
+        draw(top, sessions_table(rate, rows));
+    free(rate);
+}
+
 static void show(const struct top *top) {
+    const json_t *before = top->before, *after = top->after;
     double span_s = top->after_s - top->before_s;
-    if (!top->after) {
+    if (!after)
         draw(top, NULL);
-    } else if (top->view == VIEW_LINKS) {
-        draw(top, top_links(json_object_get(top->before, "links"),
-                            json_object_get(top->after, "links"), span_s, sort_key));
-    } else {
-        size_t rows = 0;
-        struct rate *rate = rates(json_object_get(top->before, "sessions"),
-                                  json_object_get(top->after, "sessions"), span_s, &rows);
-        if (rate && cli.json)
-            cli_print_json(rates_json(rate, rows));
-        else if (rate)
-            draw(top, (top->view == VIEW_USERS ? users_table : sessions_table)(rate, rows));
-        free(rate);
-    }
+    else if (top->view == VIEW_LINKS)
+        draw(top, top_links(json_object_get(before, "links"), json_object_get(after, "links"),
+                            span_s, sort_key));
+    else if (top->view == VIEW_USERS && !cli.json)
+        draw(top, top_users(json_object_get(before, "users"), json_object_get(after, "users"),
+                            span_s, sort_key));
+    else
+        show_sessions(before, after, top, span_s);
 }
 
 /* ---- what happens -------------------------------------------------------------------------- */
@@ -337,7 +253,7 @@ static void show(const struct top *top) {
 enum next { NEXT_WAIT, NEXT_LOOK, NEXT_END, NEXT_FAILED };
 
 static enum next set_view(struct top *top, enum view view) {
-    bool other = (view == VIEW_LINKS) != (top->view == VIEW_LINKS);
+    bool other = view != top->view;
     top->view = view;
     if (other && !look_first(top))
         return NEXT_FAILED;

@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"session", "pause", cmd_session_pause, "ID [--why TEXT]",
      "Takes nothing from a session's rings until it is resumed."},
     {"session", "resume", cmd_session_resume, "ID", "Ends a session's pause."},
+    {"user", "show", cmd_show, "", "Users, with what all sessions of each have done."},
     {"pool", "show", cmd_show, "", "Memory pools of the sessions."},
     {"lease", "show", cmd_show, "[--all]", "Leases granted here; --all adds those that ended."},
     {"lease", "revoke", cmd_lease_revoke, "ID",

@@ -35,7 +35,7 @@ uint64_t histogram_count_to(const struct histogram *h, uint64_t bound_ns) {
     return count;
 }
 
-static uint64_t middle_ns(unsigned bucket) {
+uint64_t histogram_middle_ns(unsigned bucket) {
     uint64_t low = bucket ? histogram_bound_ns(bucket - 1) : 0;
     if (bucket == HISTOGRAM_BUCKETS - 1)
         return low; /* it has no middle */
@@ -51,7 +51,7 @@ uint64_t histogram_share_ns(const struct histogram *h, unsigned per_mille) {
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += histogram_read(&h->bucket[i]);
         if (seen >= rank && seen)
-            return middle_ns(i);
+            return histogram_middle_ns(i);
     }
-    return middle_ns(HISTOGRAM_BUCKETS - 1);
+    return histogram_middle_ns(HISTOGRAM_BUCKETS - 1);
 }

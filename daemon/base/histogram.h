@@ -45,6 +45,8 @@ static inline void histogram_add(struct histogram *h, uint64_t span_ns, uint64_t
 
 /* The longest span of the bucket; UINT64_MAX: it has no end. */
 uint64_t histogram_bound_ns(unsigned bucket);
+/* The middle of its spans; of the last bucket the shortest. */
+uint64_t histogram_middle_ns(unsigned bucket);
 /* Adds what from has now, which another thread may be adding to. */
 void histogram_sum(struct histogram *to, const struct histogram *from);
 uint64_t histogram_count(const struct histogram *h);

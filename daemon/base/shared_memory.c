@@ -185,6 +185,7 @@ static int each_slice(struct shared_memory *m, bool (*wanted)(const void *), con
          * is over the limit is not, as without swap it need not be. (It makes pages, too.) */
         lock = lock && !rc && mlock((char *)m->base + at, n) == 0;
     }
+    m->locked = lock && !rc;
     return rc;
 }
 

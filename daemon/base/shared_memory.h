@@ -39,7 +39,8 @@ struct shared_memory { /* zero: none */
     bool ours;     /* sealed by us: the client cannot write it */
     bool loose;    /* the client can take pages away; a hole is SIGBUS */
     bool settled;
-    bool lied; /* it looked whole and had a hole, of which we have paid for some */
+    bool locked; /* all of it: no touch of ours waits for a disk */
+    bool lied;   /* it looked whole and had a hole, of which we have paid for some */
 };
 
 /* SHARED_HUGE: in huge pages. SHARED_READ: we only read it. SHARED_OURS: only we write it.

@@ -11,6 +11,7 @@ ctl_handler ctl_status, ctl_config_show;                     /* status.c */
 ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show; /* show.c */
 ctl_handler ctl_peer_show, ctl_link_show;                    /* show.c */
 ctl_handler ctl_channel_show, ctl_service_show;              /* show_channel.c */
+ctl_handler ctl_user_show;                                   /* show_user.c */
 ctl_handler ctl_events;                                      /* events.c */
 ctl_handler ctl_trace;                                       /* trace.c */
 ctl_handler ctl_why;                                         /* why.c */

@@ -16,6 +16,7 @@ static const struct ctl_method methods[] = {
     {"config.show", ctl_config_show, NO_PARAMS, CTL_SHOW_ALL},
     {"device.show", ctl_device_show, PARAMS({"verbose", RPC_BOOL, false, 0}), CTL_SHOW},
     {"session.show", ctl_session_show, NO_PARAMS, CTL_SHOW},
+    {"user.show", ctl_user_show, NO_PARAMS, CTL_SHOW},
     {"pool.show", ctl_pool_show, NO_PARAMS, CTL_SHOW},
     {"lease.show", ctl_lease_show, PARAMS({"all", RPC_BOOL, false, 0}), CTL_SHOW},
     {"peer.show", ctl_peer_show, NO_PARAMS, CTL_SHOW_ALL},

@@ -80,10 +80,14 @@ struct sum_family {
 
 static void label_user(struct metrics_labels *l, const struct usage *u, unsigned i) {
     char uid[16];
-    snprintf(uid, sizeof(uid), "%u", (unsigned)u->users[i].user.uid);
-    metrics_label(l, "uid", i == USAGE_ROWS ? OTHER : uid);
-    if (u->users[i].user.tenant)
-        metrics_label(l, "tenant", u->users[i].name);
+    if (i == USAGE_ROWS) {
+        metrics_label(l, "uid", OTHER);
+        return;
+    }
+    snprintf(uid, sizeof(uid), "%u", (unsigned)u->named[i]->who.uid);
+    metrics_label(l, "uid", uid);
+    if (u->named[i]->who.tenant)
+        metrics_label(l, "tenant", u->named[i]->tenant);
 }
 
 static void label_peer(struct metrics_labels *l, const struct usage *u, unsigned i) {
@@ -131,7 +135,18 @@ static void print_failures(struct metrics_writer *w, const struct usage *u, unsi
 
 #define SUM(f) offsetof(struct usage_sums, f)
 
-static void rows_users(struct metrics_writer *w, struct state *st) {
+static void add_user(struct rows_of *r, const struct usage_user *user) {
+    usage_add(&r->sums[user->row], &user->sums);
+    list_for_each (node, &user->sessions) {
+        const struct session *s = list_entry(node, struct session, usage_node);
+        session_usage(s, &r->sums[user->row], NULL);
+        r->sessions[user->row]++;
+        if (s->plane)
+            r->inflight[user->row] += plane_session_stats_now(s->plane).ops_inflight;
+    }
+}
+
+static void rows_users(struct metrics_writer *w, const struct state *st) {
     static const struct sum_family families[] = {
         {"rdmad_user_ops", NULL, "Transfers completed, failed ones included, by user.", SUM(ops)},
         {"rdmad_user_ops_failed", NULL, "Of those, the ones that failed.", SUM(ops_failed)},
@@ -140,20 +155,11 @@ static void rows_users(struct metrics_writer *w, struct state *st) {
         {"rdmad_user_written_bytes", "bytes", "Bytes that WRITEs of the user's sessions moved.",
          SUM(bytes_written)},
     };
-    struct usage *u = &st->usage;
+    const struct usage *u = &st->usage;
     struct rows_of r = {0};
-    list_for_each (node, &st->sessions) {
-        const struct session *s = list_entry(node, struct session, node);
-        unsigned row = usage_user(u, session_user_id(s), s->who.socket);
-        struct usage_sums sums;
-        session_usage(s, &sums);
-        usage_add(&r.sums[row], &sums);
-        r.sessions[row]++;
-        if (s->plane)
-            r.inflight[row] += plane_session_stats_now(s->plane).ops_inflight;
-    }
-    for (unsigned i = 0; i <= USAGE_ROWS; i++)
-        usage_add(&r.sums[i], &u->users[i].sums);
+    list_for_each (node, &u->users)
+        add_user(&r, list_entry(node, struct usage_user, node));
+    add_user(&r, &u->others);
     print_sums(w, u, u->nusers, label_user, &r, families, 4);
     metrics_family(w, METRICS_COUNTER, "rdmad_user_op_failures", NULL,
                    "Ops of the user's sessions that were not done, by the error code in their "
@@ -174,7 +180,7 @@ static void rows_throttled(struct metrics_writer *w, const struct state *st) {
     for (unsigned i = 0; i < u->nusers; i++) {
         struct metrics_labels labels = {0};
         struct plane_user_stats stats;
-        plane_user_stats(st->plane, u->users[i].user, &stats);
+        plane_user_stats(st->plane, u->named[i]->who, &stats);
         label_user(&labels, u, i);
         metrics_real(w, &labels, (double)stats.throttled_ns / 1e9);
     }
@@ -183,7 +189,7 @@ static void rows_throttled(struct metrics_writer *w, const struct state *st) {
 static void user_limit(struct metrics_writer *w, const struct state *st, bool used) {
     const struct usage *u = &st->usage;
     for (unsigned i = 0; i < u->nusers; i++) {
-        const struct user_id who = u->users[i].user;
+        const struct user_id who = u->named[i]->who;
         const struct quota_account *a = quota_find(&st->quota, who.uid, who.tenant);
         for (unsigned r = 0; a && r < QUOTA_COUNT; r++) {
             uint64_t most = quota_limits_of(&st->quota, a)->uid[r];

@@ -92,6 +92,9 @@ static inline json_t *rows_rights(uint64_t rights, const char *none) {
     return json_string(n ? text : none);
 }
 
+/* What holds for a user: weight, priority, rates, throttled_s. In show.c. */
+void rows_share(const struct state *st, struct user_id who, json_t *row);
+
 static inline const char *rows_scope(uint32_t scope) {
     return scope == RDMAD_SCOPE_ANY ? "any" : scope == RDMAD_SCOPE_PEER ? "peer" : "uid";
 }

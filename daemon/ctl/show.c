@@ -3,7 +3,7 @@
  * show.c - the lists. Each answers {"<noun>s": [rows]}, cut at CTL_MAX_ROWS rows with "truncated":
  * true. Secrets of leases and addresses of memory are never in a row.
  *
- * Channels and services are show_channel.c's, devices device.c's.
+ * Channels and services are show_channel.c's, users show_user.c's, devices device.c's.
  */
 #include "common/errors.h"
 #include "daemon/ctl/handlers.h"
@@ -15,6 +15,7 @@
 #include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
+#include "daemon/state/ring_object.h"
 #include <stdio.h>
 
 /* "keep-alive,renewable", what it was made of, for whom; "" when there is nothing to say. */
@@ -30,11 +31,10 @@ static void lease_made(const struct lease_view *v, json_t *row) {
     json_object_set_new(row, "requested", json_boolean(v->requested));
 }
 
-/* Who the session's user is besides its uid, and what holds for it, all its sessions together. */
-static void add_share(const struct session *s, json_t *row) {
+/* What holds for a user, all its sessions together. */
+void rows_share(const struct state *st, struct user_id who, json_t *row) {
     struct plane_user_stats user;
-    json_object_set_new(row, "tenant", rows_tenant(s->state, s->tenant));
-    plane_user_stats(s->state->plane, session_user_id(s), &user);
+    plane_user_stats(st->plane, who, &user);
     json_object_set_new(row, "weight", json_integer(user.share.weight));
     json_object_set_new(row, "priority", json_integer(user.share.priority));
     json_object_set_new(row, "bytes_per_second",
@@ -45,6 +45,12 @@ static void add_share(const struct session *s, json_t *row) {
 
 static const char *session_state(const struct session *s) {
     return s->closing ? "closing" : session_paused(s) ? "paused" : "open";
+}
+
+/* What its program has submitted and nobody has taken yet. */
+static void add_unread(const struct session *s, json_t *row) {
+    uint64_t unread = s->plane ? ring_objects_unread(s) : 0;
+    json_object_set_new(row, "ops_in_rings", json_integer((json_int_t)unread));
 }
 
 static void add_pause(const struct session *s, json_t *row, uint64_t now_ns) {
@@ -97,7 +103,9 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         if (!ctl_sees(call, s))
             continue;
         json_t *row = session_row(s, rows.now_ns);
-        add_share(s, row);
+        json_object_set_new(row, "tenant", rows_tenant(s->state, s->tenant));
+        rows_share(s->state, session_user_id(s), row);
+        add_unread(s, row);
         add_pause(s, row, rows.now_ns);
         add_origin(s, row);
         add_tally(s, row);

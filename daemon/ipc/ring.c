@@ -196,6 +196,15 @@ int ring_available(struct ring *r, uint32_t *count) {
     return 0;
 }
 
+/* Our head first: what is published meanwhile is more, never less than nothing. */
+uint32_t ring_unread(const struct ring *r) {
+    if (!r->client_memory.locked || !r->daemon_memory.locked)
+        return 0;
+    uint32_t head = ringword_peek(&r->daemon->sq_head);
+    uint32_t unread = ringword_peek(&r->client->sq_tail) - head;
+    return unread < r->sq_entries ? unread : r->sq_entries;
+}
+
 uint8_t ring_next_opcode(const struct ring *r) {
     return *(const volatile uint8_t *)&r->sqe[r->sq_head & (r->sq_entries - 1)].opcode;
 }

@@ -72,6 +72,12 @@ bool ring_published(const struct ring *r);
  * RDMAD_E_RING when the client's indices make no sense. */
 int ring_available(struct ring *r, uint32_t *count);
 
+/* How many sqes the client has published that were not taken, as far as both sides have told: at
+ * most as many as there are places, whatever the client says. For whoever counts, on any thread; it
+ * never waits for the client's memory, so of a ring that could not be locked it is 0. Sqes that are
+ * taken in this moment may count still. */
+uint32_t ring_unread(const struct ring *r);
+
 /* The opcode of the next sqe, within ring_available's count: a look, no promise. */
 uint8_t ring_next_opcode(const struct ring *r);
 

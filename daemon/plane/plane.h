@@ -238,6 +238,8 @@ static inline struct plane_session_stats plane_session_stats_now(const struct pl
 void plane_session_tally(const struct plane_session *s, struct plane_tally *out);
 /* The second half of it. */
 void plane_session_by_status(const struct plane_session *s, uint64_t failed[PLANE_CODES]);
+/* Adds that of the tally's times alone. */
+void plane_session_latency(const struct plane_session *s, struct histogram *to);
 /* Its last ops that failed and were not canceled, the oldest first. Returns how many. */
 #define PLANE_FAILURES 8u
 struct plane_failure {
@@ -274,7 +276,8 @@ void plane_session_part(struct plane_session *s, plane_done *done, void *arg);
 void plane_session_leave(struct plane_session *s, plane_done *done, void *arg);
 bool plane_session_has_left(const struct plane_session *s); /* after leave's done */
 /* Takes no more sqes, ends every op, forgets rings, pools and leases. done: nothing of the worker
- * touches their memory any more; the caller may unmap and close it. */
+ * touches their memory any more; the caller may unmap and close it. Until done has returned what
+ * the session came to can be read as before, and in it that is the last. */
 void plane_session_drop(struct plane_session *s, plane_done *done, void *arg);
 
 /* The ring belongs to the worker until drop's done, then to the caller again. */

@@ -216,6 +216,15 @@ int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, vo
     return 0;
 }
 
+uint64_t ring_objects_unread(const struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle, unread = 0;
+    for (const struct ring_object *ro; (ro = slots_next(&s->rings, &cursor, &handle));)
+        if (ro->stage == RING_READY)
+            unread += ring_unread(ro->ring);
+    return unread;
+}
+
 /* ---- a daemon that stops ----------------------------------------------------------------- */
 
 bool ring_objects_in_batch(const struct session *s) {

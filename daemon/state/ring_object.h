@@ -37,6 +37,8 @@ int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done,
 int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg,
                         struct error *err);
 
+/* How many sqes are in the session's rings that no worker has taken (ring_unread). */
+uint64_t ring_objects_unread(const struct session *s);
 /* Whether a worker has taken the beginning of a batch from one of the session's rings, and not yet
  * its end. The session is paused, and its worker has said so. */
 bool ring_objects_in_batch(const struct session *s);

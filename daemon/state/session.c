@@ -79,11 +79,12 @@ static int session_admit(struct session *s, struct error *err) {
     if (session_tell_plane(s))
         LOG_LIMITED_OF(log_of_user(session_user_id(s)), WARNING,
                        ("out of memory for the share of uid %u", (unsigned)s->uid));
+    s->usage = usage_join(&st->usage, session_user_id(s), s->who.socket, &s->usage_node);
     return 0;
 }
 
 static void session_free(struct session *s) {
-    assert(list_empty(&s->late_events));
+    assert(list_empty(&s->late_events) && !s->usage);
     quota_discharge(&s->charge);
     quota_uid_unref(&s->state->quota, s->uid_account);
     slots_fini(&s->rings);
@@ -134,6 +135,7 @@ int session_new_of(struct state *st, const struct session_user *user, struct ses
     list_init(&s->account.node);
     list_init(&s->node);
     list_init(&s->failures.node);
+    list_init(&s->usage_node);
     list_init(&s->leases);
     list_init(&s->handles_ended);
     list_init(&s->late_events);
@@ -288,16 +290,18 @@ int session_fail_ending(struct error *err) {
     return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
 }
 
-void session_usage(const struct session *s, struct usage_sums *out) {
-    const struct plane_session *plane = s->plane ? s->plane : s->leaving;
-    *out = (struct usage_sums){0};
+void session_usage(const struct session *s, struct usage_sums *sums, struct histogram *latency) {
+    const struct plane_session *plane = s->plane ? s->plane : s->leaving ? s->leaving : s->dropped;
     if (!plane)
         return;
     const struct plane_session_stats stats = plane_session_stats_now(plane);
-    out->ops = stats.ops;
-    out->ops_failed = stats.ops_failed;
+    struct usage_sums more = {.ops = stats.ops,
+                              .ops_failed = stats.ops_failed,
+                              .bytes_read = stats.bytes_read,
+                              .bytes_written = stats.bytes_written};
     if (stats.ops_failed)
-        plane_session_by_status(plane, out->failed);
-    out->bytes_read = stats.bytes_read;
-    out->bytes_written = stats.bytes_written;
+        plane_session_by_status(plane, more.failed);
+    usage_add(sums, &more);
+    if (latency)
+        plane_session_latency(plane, latency);
 }

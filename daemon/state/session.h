@@ -77,7 +77,10 @@ struct session {
     uint64_t since_ns;
     struct conn *conn;             /* NULL once the socket is gone */
     struct plane_session *plane;   /* NULL once closing */
-    struct plane_session *leaving; /* closing: what was plane, until it is dropped */
+    struct plane_session *leaving; /* closing: what was plane, until it is dropped, */
+    struct plane_session *dropped; /* and until that is done: it may only be counted */
+    struct usage_user *usage;      /* of its user, until the session has said its last word there */
+    struct list usage_node;        /* in usage->sessions */
 
     struct slots rings;    /* of struct ring_object (state/ring_object.h) */
     struct slots pools;    /* of struct pool */
@@ -157,8 +160,9 @@ static inline struct audit_who session_who(const struct session *s) {
     return (struct audit_who){
         .kind = AUDIT_USER, .uid = s->uid, .tenant = s->who.socket, .pid = s->pid};
 }
-/* What its ops have come to so far, until its last word is in state->usage. */
-void session_usage(const struct session *s, struct usage_sums *out);
+/* Adds what its ops have come to so far; nothing once its last word is in s->usage. latency may be
+ * NULL. */
+void session_usage(const struct session *s, struct usage_sums *sums, struct histogram *latency);
 /* Sends a message of the wire to the client; harmless when it is gone. */
 void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds);

@@ -46,9 +46,20 @@ static void object_gone(void *arg, const struct error *result) {
         unmap_everything(s);
 }
 
+/* Only now: an op may have ended while the worker let go of it. */
+static void say_last_word(struct session *s) {
+    struct usage_sums sums = {0};
+    struct histogram latency = {0};
+    session_usage(s, &sums, &latency);
+    usage_leave(&s->state->usage, s->usage, &s->usage_node, &sums, &latency);
+    s->usage = NULL;
+    s->dropped = NULL;
+}
+
 static void plane_dropped(void *arg, const struct error *result) {
     struct session *s = arg;
     (void)result;
+    say_last_word(s);
     s->steps = 3; /* each may report before it returns */
     leases_end_session(s, RDMAD_E_LEASE_ORPHANED, object_gone, s);
     handles_release_session(s, object_gone, s);
@@ -59,16 +70,12 @@ static void plane_dropped(void *arg, const struct error *result) {
 
 static void others_gone(void *arg, const struct error *result) {
     struct session *s = arg;
-    struct plane_session *plane = s->leaving;
-    struct usage *usage = &s->state->usage;
-    struct usage_sums sums;
     (void)result;
-    assert(s->closing && plane && !s->plane);
+    assert(s->closing && s->leaving && !s->plane);
     failures_end(s);
-    session_usage(s, &sums);
-    usage_add(&usage->users[usage_user(usage, session_user_id(s), s->who.socket)].sums, &sums);
+    s->dropped = s->leaving;
     s->leaving = NULL;
-    plane_session_drop(plane, plane_dropped, s);
+    plane_session_drop(s->dropped, plane_dropped, s);
 }
 
 /* ---- 1: nobody is asked any more, nobody asks ------------------------------------------ */

@@ -1,21 +1,89 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usage.c - the two tables of usage.h.
+ * usage.c - users and peers of usage.h.
  */
 #include "daemon/state/usage.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-unsigned usage_user(struct usage *u, struct user_id user, const char *tenant) {
-    for (unsigned i = 0; i < u->nusers; i++)
-        if (user_id_same(u->users[i].user, user))
-            return i;
-    if (u->nusers == USAGE_ROWS)
-        return USAGE_ROWS;
-    struct usage_row *row = &u->users[u->nusers];
-    row->user = user;
-    snprintf(row->name, sizeof(row->name), "%s", tenant ? tenant : "");
-    return u->nusers++;
+static void user_init(struct usage_user *user, struct user_id who, const char *tenant) {
+    *user = (struct usage_user){.who = who, .row = USAGE_ROWS};
+    snprintf(user->tenant, sizeof(user->tenant), "%s", tenant ? tenant : "");
+    list_init(&user->node);
+    list_init(&user->idle_node);
+    list_init(&user->sessions);
+}
+
+void usage_init(struct usage *u) {
+    *u = (struct usage){.nusers = 0};
+    list_init(&u->users);
+    list_init(&u->idle);
+    user_init(&u->others, (struct user_id){.uid = (uid_t)-1}, NULL);
+}
+
+void usage_fini(struct usage *u) {
+    for (struct list *node; (node = list_pop(&u->users));)
+        free(list_entry(node, struct usage_user, node));
+}
+
+static struct usage_user *find_user(const struct usage *u, struct user_id who) {
+    list_for_each (node, &u->users) {
+        struct usage_user *user = list_entry(node, struct usage_user, node);
+        if (user_id_same(user->who, who))
+            return user;
+    }
+    return NULL;
+}
+
+static struct usage_user *add_user(struct usage *u, struct user_id who, const char *tenant) {
+    struct usage_user *user = malloc(sizeof(*user));
+    if (!user)
+        return NULL;
+    user_init(user, who, tenant);
+    if (u->nusers < USAGE_ROWS) {
+        user->row = u->nusers;
+        u->named[u->nusers++] = user;
+    }
+    list_append(&u->users, &user->node);
+    return user;
+}
+
+struct usage_user *usage_join(struct usage *u, struct user_id who, const char *tenant,
+                              struct list *session) {
+    struct usage_user *user = find_user(u, who);
+    if (!user)
+        user = add_user(u, who, tenant);
+    if (!user)
+        user = &u->others;
+    if (!list_empty(&user->idle_node)) {
+        list_remove(&user->idle_node);
+        u->nidle--;
+    }
+    list_append(&user->sessions, session);
+    return user;
+}
+
+/* The one that went first. */
+static void forget_user(struct usage *u) {
+    struct usage_user *user = list_entry(list_pop(&u->idle), struct usage_user, idle_node);
+    u->nidle--;
+    usage_add(&u->others.sums, &user->sums);
+    histogram_sum(&u->others.latency, &user->latency);
+    list_remove(&user->node);
+    free(user);
+}
+
+void usage_leave(struct usage *u, struct usage_user *user, struct list *session,
+                 const struct usage_sums *sums, const struct histogram *latency) {
+    list_remove(session);
+    usage_add(&user->sums, sums);
+    histogram_sum(&user->latency, latency);
+    if (user->row < USAGE_ROWS || user == &u->others || !list_empty(&user->sessions))
+        return;
+    list_append(&u->idle, &user->idle_node);
+    if (++u->nidle > USAGE_IDLE)
+        forget_user(u);
 }
 
 unsigned usage_peer(struct usage *u, const char *name) {

@@ -141,9 +141,9 @@ static void told(struct run *r, const struct tdaemon *d, const char *method, con
 
 static void all_shown(struct run *r) {
     static const char *const methods[] = {
-        "status",     "metrics",      "session.show", "pool.show",  "lease.show",
-        "peer.show",  "link.show",    "channel.show", "limit.show", "policy.show",
-        "drain.show", "service.show", "device.show",  "config.show"};
+        "status",      "metrics",    "session.show", "user.show",    "pool.show",
+        "lease.show",  "peer.show",  "link.show",    "channel.show", "limit.show",
+        "policy.show", "drain.show", "service.show", "device.show",  "config.show"};
     for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         told(r, r->at_owner, methods[i], "{}");
         told(r, r->at_lessee, methods[i], "{}");

@@ -31,7 +31,7 @@ ELSEWHERE = {
 ANYWHERE = {"truncated": "there are no 16384 rows", "reload_error": "test_cluster has a daemon that refuses"}
 
 # In common.json, for others that add to them and close them.
-OPEN = ("session", "certificate")
+OPEN = ("session", "user", "certificate")
 
 
 class Schemas:

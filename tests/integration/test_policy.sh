@@ -269,7 +269,7 @@ contained blue "$ctl" -j fetch "$uri" -o "$work/data/fetched" >"$work/said" 2>&1
 cmp "$work/data/large" "$work/data/fetched" || fail "other bytes came"
 
 lease=$(lease_of 65532) session=$(session_of 65532)
-verbs=("status" "session show" "pool show" "lease show" "lease show --all" "peer show" "link show" "channel show"
+verbs=("status" "session show" "user show" "pool show" "lease show" "lease show --all" "peer show" "link show" "channel show"
     "service show" "device show" "policy show" "limit show" "top -b -n 1" "events" "trace -n 1" "why session $session"
     "why lease $lease" metrics "config show" reload "log info" drain upgrade "session pause $session"
     "session kick $session" "lease revoke $lease" "limit set uid:0 weight=1" "peer add 127.0.0.1:1")
@@ -317,6 +317,7 @@ expect "any(r['uid'] == 65532 for r in d['sessions'])" root -j session show
 for noun in session pool lease channel service; do
     expect "d['${noun}s'] == []" user 65532 -j "$noun" show
 done
+expect "all(u['uid'] == 65532 and not u['tenant'] for u in d['users'])" user 65532 -j user show
 expect "d['leases'] == []" user 65532 -j lease show --all
 expect "d['events'] == []" user 65532 -j events
 expect "any(e['uid'] == 65532 for e in d['events'])" root -j events
@@ -356,6 +357,8 @@ for noun in pool lease; do
 done
 root session show >"$work/said"
 grep -qE ' 65532 +blue ' "$work/said" || fail "session show: $(<"$work/said")"
+expect "{(u['tenant'], u['sessions'] > 0, u['weight']) for u in d['users'] if u['uid'] == 65532 and u['tenant']} ==
+        {('blue', True, 50), ('red', True, 100)}" root -j user show
 root top -b -u -n 1 -i 200ms >"$work/said"
 for tenant in blue red; do
     grep -qE "^ *65532@$tenant " "$work/said" || fail "top -u: $(<"$work/said")"

@@ -86,7 +86,9 @@ has 'd["healthy"] and len(d["checks"]) >= 18 and
     all(c["next"] for c in d["checks"] if c["result"] in ("warning", "bad"))' "$(a -j doctor)"
 has 'd["config"]["runtime_dir"].endswith("/a")' "$(a -j config show)"
 code 0 a top -b -n 1 -i 100ms
-has 'd["sessions"] == []' "$(a -j top -i 100ms)"
+has 'd["sessions"] == d["users"] == []' "$(a -j top -i 100ms)"
+code 0 a user show
+has 'all(u["sessions"] == 0 for u in d["users"])' "$(a -j user show)" # those of doctor have gone
 a metrics >"$work/metrics"
 grep -q '^rdmad_ops_total 0$' "$work/metrics" || fail "metrics"
 

@@ -31,7 +31,7 @@ good() {
 }
 looks() { # NAME
     local words
-    for words in status 'session show' 'pool show' 'lease show' 'peer show' 'link show' 'channel show' 'service show' \
+    for words in status 'session show' 'user show' 'pool show' 'lease show' 'peer show' 'link show' 'channel show' 'service show' \
         'policy show' 'limit show' events metrics 'config show'; do
         # shellcheck disable=SC2086 # two words
         good "$1" $words

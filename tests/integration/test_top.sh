@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# rdmactl top as a live view, on a terminal of its own, beside a load.
+# rdmactl top as a live view, on a terminal of its own, beside a load; and what of users it tells.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 
 here=$RDMAD_SOURCE/tests/integration
+soon() { # COMMAND...: as eventually, of what starts programs and takes its time
+    local tries
+    for ((tries = 0; tries < 80 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+        ! "$@" || return 0
+        sleep 0.05
+    done
+    fail "never: $*"
+}
 start_daemon a
 start_daemon b
 mkfifo "$work/stop"
@@ -30,6 +38,43 @@ for options in "-l -u" "-l -n 1 -j"; do
     "$rdmactl" -d "$work/b" top $options >"$work/said" 2>&1 || code=$?
     [ "$code" = 2 ] || fail "top $options: $code"
 done
+
+echo "* users, by what there was between two looks"
+start_daemon c
+"$rdmactl" -d "$work/c" bench serve --ttl 1h >"$work/served" 2>/dev/null &
+serve=$!
+pids+=("$serve")
+uri=$(first_line "$work/served" "$serve")
+"$here/top_users.py" "$rdmactl" "$work/c" "$rdmactl" -d "$work/c" bench write -n 100 "$uri" || fail "see above"
+kill "$serve"
+wait "$serve" 2>/dev/null || true
+all_counted() { # each op that was done, when all sessions have gone
+    "$rdmactl" -d "$work/c" -j user show >"$work/said"
+    python3 -c 'import json, sys
+u, = json.load(open(sys.argv[1]))["users"]
+sys.exit(not (u["sessions"] == 0 and u["ops"] >= 200 and u["lat_us"]["count"] == u["ops"] - u["ops_failed"] ==
+              sum(b["count"] for b in u["lat_buckets"])))' "$work/said"
+}
+soon all_counted
+
+echo "* the queue, with what a program has submitted and the daemon has not taken"
+session=$("$rdmactl" -d "$work/b" -j session show | python3 -c 'import json, sys
+print(max(json.load(sys.stdin)["sessions"], key=lambda s: s["ops"])["id"])')
+"$rdmactl" -d "$work/b" session pause "$session" --why "a look at its rings"
+in_rings() { # the one op that it has
+    "$rdmactl" -d "$work/b" -j top -n 1 -i 100ms >"$work/said"
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+s, = [s for s in d["sessions"] if s["id"] == int(sys.argv[2])]
+u, = d["users"]
+sys.exit(not (s["ops_inflight"] == u["ops_inflight"] == 0 and s["ops_in_rings"] == u["ops_in_rings"] == 1))' "$work/said" "$session"
+}
+if grep -q '^VmLck:[[:space:]]*0 kB' "/proc/${pids[1]}/status"; then
+    echo "skipped: rdmad may lock no memory here, so it does not look at rings"
+else
+    soon in_rings
+fi
+"$rdmactl" -d "$work/b" session resume "$session"
 
 echo "* keys"
 "$here/top_keys.py" "$rdmactl" "$work/b" "${RDMAD_TEST_FABRIC:-tcp}" >"$work/keys" 2>&1 &

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fake_plane.c - see fake_plane.h. Objects are small blocks that the ending call frees, so a use
- * after it is an AddressSanitizer report.
+ * after it is an AddressSanitizer report; a session's goes with that call's answer, and a use in
+ * between ends the test.
  */
 #include "tests/unit/fake_plane.h"
 #include <stdio.h>
@@ -28,6 +29,8 @@ struct plane_session {
     unsigned nfailures;
     uint64_t failed[PLANE_CODES];
     bool told;
+    struct histogram latency;
+    bool dropped;
 };
 struct plane_lane {
     uint64_t number;
@@ -58,6 +61,13 @@ static struct fake_call *note(enum fake_kind kind, uint64_t number, const void *
     struct fake_call *c = &calls[used++];
     *c = (struct fake_call){.kind = kind, .number = number, .object = object};
     return c;
+}
+
+/* 0: more is asked of a session that was not dropped. */
+static uint64_t live(const struct plane_session *s) {
+    if (s->dropped)
+        abort();
+    return 0;
 }
 
 static void owe(struct fake_call *c, plane_done *done, void *arg) {
@@ -110,6 +120,8 @@ void fake_answer(struct fake_call *c, int code) {
         c->blob_done(c->arg, &result, &blob);
     else
         c->done(c->arg, &result);
+    if (c->kind == FAKE_SESSION_DROP)
+        free((void *)(uintptr_t)c->object);
 }
 
 void fake_answer_all(void) {
@@ -182,31 +194,40 @@ const struct plane_session_stats *plane_session_stats(const struct plane_session
     return &s->stats;
 }
 
+void plane_session_latency(const struct plane_session *s, struct histogram *to) {
+    histogram_sum(to, &s->latency);
+}
+
+void fake_session_did(struct plane_session *s, uint64_t span_ns, uint64_t ops) {
+    s->stats.ops += ops;
+    histogram_add(&s->latency, span_ns, ops);
+}
+
 unsigned plane_worker_of_session(const struct plane_session *s) {
-    return (unsigned)s->stats.ops; /* 0: an access that AddressSanitizer sees */
+    return (unsigned)live(s);
 }
 
 void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, void *arg) {
-    owe(note(FAKE_SESSION_PAUSE, pause + s->stats.ops, s), done, arg);
+    owe(note(FAKE_SESSION_PAUSE, pause + live(s), s), done, arg);
 }
 
 void plane_session_ask_alive(struct plane_session *s, plane_done *done, void *arg) {
-    owe(note(FAKE_SESSION_ALIVE, s->stats.ops, s), done, arg);
+    owe(note(FAKE_SESSION_ALIVE, live(s), s), done, arg);
 }
 
 void plane_session_drop(struct plane_session *s, plane_done *done, void *arg) {
-    owe(note(FAKE_SESSION_DROP, 0, s), done, arg);
-    free(s);
+    owe(note(FAKE_SESSION_DROP, live(s), s), done, arg);
+    s->dropped = true; /* what it came to can be read until that is answered */
 }
 
 void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring, plane_done *done,
                     void *arg) {
     (void)ring;
-    owe(note(FAKE_RING_ADD, handle + s->stats.ops, s), done, arg);
+    owe(note(FAKE_RING_ADD, handle + live(s), s), done, arg);
 }
 
 void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
-    owe(note(FAKE_RING_DROP, handle + s->stats.ops, s), done, arg);
+    owe(note(FAKE_RING_DROP, handle + live(s), s), done, arg);
 }
 
 struct fabric_memory {
@@ -234,47 +255,47 @@ void plane_memory_remove(struct plane *p, struct fabric_memory *memory) {
 
 void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
                     struct fabric_memory *memory, plane_done *done, void *arg) {
-    struct fake_call *c = note(FAKE_POOL_ADD, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_POOL_ADD, handle + live(s), s);
     (void)base, (void)bytes;
     c->memory = memory;
     owe(c, done, arg);
 }
 
 void plane_pool_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
-    owe(note(FAKE_POOL_DROP, handle + s->stats.ops, s), done, arg);
+    owe(note(FAKE_POOL_DROP, handle + live(s), s), done, arg);
 }
 
 void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
                      plane_done *done, void *arg) {
-    struct fake_call *c = note(FAKE_LEASE_ADD, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_LEASE_ADD, handle + live(s), s);
     c->spec = *spec;
     owe(c, done, arg);
 }
 
 void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns) {
-    note(FAKE_LEASE_EXTEND, handle + s->stats.ops, s)->deadline_ns = deadline_ns;
+    note(FAKE_LEASE_EXTEND, handle + live(s), s)->deadline_ns = deadline_ns;
 }
 
 void plane_lease_return(struct plane_session *s, uint64_t handle, uint64_t deadline_ns,
                         uint64_t notify_ref) {
-    struct fake_call *c = note(FAKE_LEASE_RETURN, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_LEASE_RETURN, handle + live(s), s);
     c->deadline_ns = deadline_ns;
     c->peer_number = notify_ref;
 }
 
 void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key) {
-    note(FAKE_LEASE_KEY, handle + s->stats.ops, s)->blob = *key;
+    note(FAKE_LEASE_KEY, handle + live(s), s)->blob = *key;
 }
 
 void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
                      void *arg) {
-    struct fake_call *c = note(FAKE_LEASE_END, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_LEASE_END, handle + live(s), s);
     c->reason = reason;
     owe(c, done, arg);
 }
 
 void plane_lease_forget(struct plane_session *s, uint64_t handle) {
-    note(FAKE_LEASE_FORGET, handle + s->stats.ops, s);
+    note(FAKE_LEASE_FORGET, handle + live(s), s);
 }
 
 struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, bool secured,
@@ -455,7 +476,7 @@ void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_sess
 }
 
 void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {
-    struct fake_call *c = note(FAKE_GRANT_ADD, lease_id + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_GRANT_ADD, lease_id + live(s), s);
     owe(c, done, arg);
     if (fake_grants_at_once)
         fake_answer(c, 0);
@@ -463,7 +484,7 @@ void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *don
 
 void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
                       void *arg) {
-    struct fake_call *c = note(FAKE_GRANT_DROP, lease_id + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_GRANT_DROP, lease_id + live(s), s);
     c->reason = reason;
     owe(c, done, arg);
     if (fake_grants_at_once)
@@ -474,7 +495,7 @@ void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, pl
 
 void plane_channel_add(struct plane_session *s, uint64_t handle,
                        const struct plane_channel_spec *spec, plane_done *done, void *arg) {
-    struct fake_call *c = note(FAKE_CHANNEL_ADD, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_CHANNEL_ADD, handle + live(s), s);
     c->channel = *spec;
     c->cookie = spec->cookie;
     owe(c, done, arg);
@@ -482,30 +503,30 @@ void plane_channel_add(struct plane_session *s, uint64_t handle,
 
 void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_number,
                         struct plane_session *peer) {
-    struct fake_call *c = note(FAKE_CHANNEL_OPEN, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_CHANNEL_OPEN, handle + live(s), s);
     c->peer_number = peer_number;
     c->other_end = peer;
 }
 
 void plane_channel_rest(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
-    owe(note(FAKE_CHANNEL_REST, handle + s->stats.ops, s), done, arg);
+    owe(note(FAKE_CHANNEL_REST, handle + live(s), s), done, arg);
 }
 
 void plane_channel_way(struct plane_session *s, uint64_t handle, uint64_t number,
                        struct plane_lane *lane, uint64_t peer_in, plane_done *done, void *arg) {
-    struct fake_call *c = note(FAKE_CHANNEL_WAY, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_CHANNEL_WAY, handle + live(s), s);
     c->channel = (struct plane_channel_spec){.number = number, .lane = lane, .peer_in = peer_in};
     owe(c, done, arg);
 }
 
 void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
                        plane_done *done, void *arg) {
-    struct fake_call *c = note(FAKE_CHANNEL_END, handle + s->stats.ops, s);
+    struct fake_call *c = note(FAKE_CHANNEL_END, handle + live(s), s);
     c->reason = reason;
     c->linger = linger;
     owe(c, done, arg);
 }
 
 void plane_channel_forget(struct plane_session *s, uint64_t handle) {
-    note(FAKE_CHANNEL_FORGET, handle + s->stats.ops, s);
+    note(FAKE_CHANNEL_FORGET, handle + live(s), s);
 }

@@ -91,6 +91,9 @@ extern bool fake_one_number;
 /* plane_grant_add and plane_grant_drop answer at once, as they do after fake_reset. */
 extern bool fake_grants_at_once;
 
+/* So many ops of the session are done, and took so long each. Until its drop is answered. */
+void fake_session_did(struct plane_session *s, uint64_t span_ns, uint64_t ops);
+
 /* What links can be of; {&fake_fabric} after fake_reset. */
 extern const struct fabric_ops *fake_fabrics[PLANE_FABRICS_MAX];
 extern const struct fabric_ops fake_fabric; /* "fake" */

@@ -7,3 +7,4 @@ endforeach()
 if(TARGET unit_pool AND TARGET rdmad) # it runs the daemon's program as porter
   add_dependencies(unit_pool rdmad)
 endif()
+rdmad_test(unit_usage unit/test_usage.c LINK rdmad_policy rdmad_base LABELS unit)

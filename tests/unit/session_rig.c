@@ -39,6 +39,7 @@ void rig_set_up(void) {
     st = (struct state){.config = &config, .mailbox = &box};
     cr_assert_eq(offload_start(&st.offload), 0);
     list_init(&st.sessions);
+    usage_init(&st.usage);
     timers_init(&st.timers, NULL, NULL);
     quota_init(&st.quota, &limits);
     rig_kept_fds = 0;
@@ -62,6 +63,7 @@ void rig_tear_down(void) {
     mailbox_fini(&box);
     timers_fini(&st.timers);
     quota_fini(&st.quota);
+    usage_fini(&st.usage);
 }
 
 struct session *session(void) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The text of metrics, the little HTTP before it, the counters of devices, and that none of it
- * grows with who comes.
+ * grows with who comes; users and peers are test_usage.c's.
  */
 #include "daemon/base/audit_count.h"
 #include "daemon/ctl/hw_counters.h"
 #include "daemon/ctl/metrics_http.h"
 #include "daemon/ctl/openmetrics.h"
-#include "daemon/state/usage.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,23 +184,6 @@ Test(metrics, counters_of_devices_are_numbers_and_no_more_than_there_is_room_for
 }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
-
-Test(metrics, users_and_peers_beyond_the_table_share_a_row) {
-    static struct usage u;
-    const struct usage_sums one = {.ops = 1};
-    char name[40];
-    for (unsigned round = 0; round < 2; round++) {
-        for (unsigned i = 0; i < USAGE_ROWS + 9; i++) {
-            snprintf(name, sizeof(name), "peer%u", i);
-            usage_add(&u.users[usage_user(&u, (struct user_id){.uid = i + 1000}, "")].sums, &one);
-            usage_add(&u.peers[usage_peer(&u, name)].sums, &one);
-        }
-    }
-    cr_expect(u.nusers == USAGE_ROWS && u.npeers == USAGE_ROWS);
-    cr_expect(u.users[0].user.uid == 1000 && u.users[0].sums.ops == 2);
-    cr_expect(!strcmp(u.peers[63].name, "peer63") && u.peers[63].sums.ops == 2);
-    cr_expect(u.users[USAGE_ROWS].sums.ops == 18 && u.peers[USAGE_ROWS].sums.ops == 18);
-}
 
 Test(metrics, causes_beyond_the_table_count_as_other) {
     static struct audit_counts c;

@@ -139,12 +139,16 @@ Test(tally, a_links_queue_is_what_was_taken_and_has_not_ended) {
 /* The notes of a session that ends in the turn of its last op point to it, who is freed when that
  * is answered. */
 static unsigned answered, noted;
+static uint64_t last_ops, last_times; /* of that session, as it is answered */
 
 static void answer(void *arg, const struct error *result) {
     const struct worker *w = &rig.plane[HERE]->worker[0];
-    (void)arg;
+    struct histogram times = {0};
     (void)result;
     answered++;
+    plane_session_latency(arg, &times);
+    last_times = histogram_count(&times);
+    last_ops = plane_session_stats_now(arg).ops;
     for (unsigned i = 0; i < w->latency.count; i++)
         noted += w->latency.notes[i].session->id == RIG_SESSION + 1;
 }
@@ -175,16 +179,19 @@ Test(tally, a_session_that_ends_leaves_no_note_of_itself) {
         rig_put(&ends, &sqe);
         rig_settle(&rig);
         rig_run_until(&rig, sim_now() + wait_ns);
-        plane_session_drop(ends.session, answer, NULL);
+        plane_session_drop(ends.session, answer, ends.session);
         for (unsigned i = 0; !answered && i < 100000; i++)
             turn_and_hear();
         cr_assert(answered);
         cr_expect_eq(noted, 0, "after %lu ns a note points to a session that is gone", wait_ns);
+        cr_expect_eq(last_ops, 1, "its last op counts when the drop is answered");
         rig_client_free(&ends);
         one_more_turn();
         uint64_t count = count_of(RDMAD_OP_WRITE, PLANE_LINK, &sum_ns);
         plane_failures(rig.plane[HERE], failed);
         cr_expect_eq(count + failed[-RDMAD_E_CANCELED], 1);
+        cr_expect_eq(last_times, count, "after %lu ns the time of its last op is %s", wait_ns,
+                     count ? "missing" : "one too many");
         done += (unsigned)count;
         routes_down();
     }

@@ -98,6 +98,25 @@ Test(ring, a_tail_that_is_too_far_breaks_the_ring) {
     down();
 }
 
+Test(ring, what_is_not_taken_is_counted_and_never_more_than_fits) {
+    static const uint32_t lies[] = {12, 1000, 0x80000003u, UINT32_MAX, 2 /* it goes back */};
+    up(8, 0);
+    client->sq_tail = 3;
+    cr_expect_eq(ring_unread(ring), 0, "a touch of memory that is not locked may wait");
+    ring->client_memory.locked = ring->daemon_memory.locked = true;
+    cr_expect_eq(ring_unread(ring), 3);
+    take_all();
+    ring_flush(ring);
+    cr_expect_eq(ring_unread(ring), 0);
+    client->sq_tail = 11;
+    cr_expect_eq(ring_unread(ring), 8);
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        client->sq_tail = lies[i];
+        cr_expect_eq(ring_unread(ring), 8, "a tail of %u", lies[i]);
+    }
+    down();
+}
+
 Test(ring, a_tail_that_goes_back_breaks_the_ring) {
     up(8, 0);
     client->sq_tail = 4;

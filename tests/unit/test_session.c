@@ -97,6 +97,37 @@ Test(session, memory_is_unmapped_only_after_the_data_plane_dropped_the_session) 
     UNTIL(list_empty(&st.sessions));
 }
 
+/* Of its user, who is the only one. */
+static const struct usage_user *usage_of_user(void) {
+    return list_entry(st.usage.users.next, struct usage_user, node);
+}
+
+Test(session, what_its_ops_came_to_outlives_it_to_the_last) {
+    struct session *s = session(), *other = session();
+    struct usage_sums sums = {0};
+    struct histogram times = {0};
+    struct plane_session *plane = s->plane;
+    fake_session_did(plane, 1000, 7);
+    fake_session_did(other->plane, 1000, 1);
+    session_usage(s, &sums, &times);
+    cr_expect(sums.ops == 7 && histogram_count(&times) == 7);
+    session_hold(s);
+    session_close(s, NULL);
+    fake_session_did(plane, 2000, 1); /* while the worker lets go of it */
+    session_usage(s, &sums, &times);
+    cr_expect(sums.ops == 15 && histogram_count(&times) == 15, "it is still counted where it is");
+    cr_expect_eq(usage_of_user()->sums.ops, 0, "and nowhere else");
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+    cr_expect_eq(usage_of_user()->sums.ops, 8);
+    cr_expect_eq(histogram_count(&usage_of_user()->latency), 8);
+    cr_expect_eq(usage_of_user()->latency.sum_ns, 9000);
+    mailbox_drain(&box);
+    session_usage(s, &sums, &times);
+    cr_expect_eq(sums.ops, 15, "its last word was said already");
+    session_release(s);
+    session_close(other, NULL);
+}
+
 Test(session, a_held_session_is_not_freed) {
     struct session *s = session();
     session_hold(s);

@@ -97,10 +97,13 @@ const struct plane_session_stats *plane_session_stats(const struct plane_session
     return &s->op.stats;
 }
 
+void plane_session_latency(const struct plane_session *s, struct histogram *to) {
+    histogram_sum(to, &s->op.tally.latency);
+}
+
 void plane_session_tally(const struct plane_session *s, struct plane_tally *out) {
-    const struct plane_tally *live = &s->op.tally;
     out->latency = (struct histogram){0};
-    histogram_sum(&out->latency, &live->latency);
+    plane_session_latency(s, &out->latency);
     plane_session_by_status(s, out->failed);
 }
 
