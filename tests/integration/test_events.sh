@@ -162,6 +162,25 @@ last_word() { # all eight are told of by now
     [ "$(awk '/ op RDMAD_E_RANGE / { sub(/.*\): /, ""); n += / in the last / ? $1 : 1 } END { print n + 0 }' "$work/told")" = 8 ]
 }
 eventually last_word
+
+echo "* 8,000 of them are a few events, which count them all"
+began=$SECONDS
+awk 'BEGIN { while (n++ < 1000) print "8 1000000000000 1000" }' |
+    RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/tests/integration/failing_ops" "$uri" >"$work/failed" || fail "the flood"
+# One a minute while it goes on, each of the last eight when it ends.
+flood() {
+    b -j events --since 1h >"$work/hour"
+    python3 - "$work/hour" "$session" $(((SECONDS - began) / 60 + 9)) <<'PYTHON'
+import json, re, sys
+ops = [e for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op" and e["session"] and e["session"] > int(sys.argv[2])]
+count = sum(int(m[1]) if (m := re.match("([0-9]+) in the last ", e["text"])) else 1 for e in ops)
+print(len(ops), "events of", count, "ops; at most", sys.argv[3], "may be")
+sys.exit(count != 8000 or len(ops) > int(sys.argv[3]))
+PYTHON
+}
+flooded() { flood >"$work/said"; }
+eventually flooded
+cat "$work/said"
 kill -TERM "$serve"
 
 echo "* refusals, limits, settings"
