@@ -13,7 +13,7 @@ int pki_own_write_key(const struct pki_dir *dir, const char *file, const EVP_PKE
     int rc = pki_key_print(key, &pem, &size, err);
     if (!rc)
         rc = pki_file_write(dir, file, PKI_SECRET, pem, size, err);
-    pki_wipe(pem, rc ? 0 : size);
+    pki_wipe(pem, size);
     return rc;
 }
 
@@ -31,8 +31,10 @@ int pki_own_key(const struct pki_dir *dir, EVP_PKEY **key, struct pki_error *err
         return rc;
     if ((rc = pki_key_make(key, err)))
         return rc;
-    if ((rc = pki_own_write_key(dir, PKI_NODE_KEY, *key, err)))
+    if ((rc = pki_own_write_key(dir, PKI_NODE_KEY, *key, err))) {
         EVP_PKEY_free(*key);
+        *key = NULL; /* a joiner frees what it has */
+    }
     return rc;
 }
 

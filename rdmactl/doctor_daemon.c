@@ -4,6 +4,7 @@
  */
 #include "rdmactl/doctor.h"
 #include <errno.h>
+#include <linux/magic.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,8 +13,20 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
+
+/* What is in memory goes with the machine's boot. */
+static void exam_say_if_on_disk(struct exam *e) {
+    struct statfs fs;
+    if (statfs(cli.dir, &fs) || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+        return;
+    exam_say(e, WARNING,
+             "%s is on no tmpfs: node.secret, with which sessions are resumed, stays on its disk",
+             cli.dir);
+    exam_next(e, "use a directory below /run");
+}
 
 void doctor_check_runtime_dir(struct exam *e) {
     struct stat st;
@@ -29,6 +42,7 @@ void doctor_check_runtime_dir(struct exam *e) {
         exam_next(e, "chmod o-w %s", cli.dir);
     } else {
         exam_say(e, GOOD, "%s, mode %04o", cli.dir, (unsigned)(st.st_mode & 07777));
+        exam_say_if_on_disk(e);
     }
 }
 

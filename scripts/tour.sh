@@ -30,8 +30,8 @@ esac
 [ "$(id -u)" = 0 ] || { echo "skipped: only root can take the tour" >&2; exit 77; }
 [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ] || { echo "skipped: the tour is for a machine without RDMA" >&2; exit 77; }
 if [ $world = build ] && [ -z "${TOUR_ENTERED:-}" ]; then
-    unshare --net --uts true 2>/dev/null || { echo "skipped: no namespaces can be made here" >&2; exit 77; }
-    TOUR_ENTERED=1 exec unshare --net --uts "$0" "$@"
+    unshare --net --uts --mount true 2>/dev/null || { echo "skipped: no namespaces can be made here" >&2; exit 77; }
+    TOUR_ENTERED=1 exec unshare --net --uts --mount --propagation private "$0" "$@"
 fi
 if [ $world = packages ]; then
     [ -d /run/systemd/system ] || { echo "tour.sh: systemd does not run here" >&2; exit 1; }
@@ -49,6 +49,7 @@ cleanup() {
         kill -TERM -- "-$pid" 2>/dev/null || true
     done
     wait 2>/dev/null || true
+    umount -l "$work/run" 2>/dev/null || true
     rm -rf "$work"
     exit "$code"
 }
@@ -67,7 +68,8 @@ if [ $world = packages ]; then
     shown() { cat; }
 else
     build=$(cd "${RDMAD_BUILD:-build}" && pwd)
-    mkdir -p "$work/etc" "$work/bin"
+    mkdir -p "$work/etc" "$work/bin" "$work/run"
+    mount -t tmpfs -o mode=755 tmpfs "$work/run"
     cp "$build/daemon/rdmad" "$build/rdmactl/rdmactl" "$work/bin"
     export PATH=$work/bin:$PATH RDMAD_RUNTIME_DIR=$work/run/rdmad
     real() { sed -e "s,/run/rdmad,$work&,g; s,/etc/rdmad,$work&,g"; }

@@ -36,16 +36,42 @@ static struct {
     bool running, stopping, reopen;
     char path[PATH_BYTES];
     pthread_t thread;
-    struct audit_file file; /* the thread's, while it runs */
+    /* The thread's, while it runs. */
+    struct audit_file file;
+    uint64_t missing; /* events that it did not take */
+    int why;          /* the last of them */
 } audit = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = {.fd = -1}};
 
 /* ---- writing; without the lock ------------------------------------------------------------- */
 
-static void append_to_file(const struct audit_record *r) {
+static bool append_record(const struct audit_record *r) {
     char line[AUDIT_LINE_MAX];
-    size_t size = audit_record_json(r, line);
-    if (!audit_file_append(&audit.file, line, size))
-        LOG_LIMITED(WARNING, ("audit.file: an event was not written: %s", strerror(errno)));
+    return audit_file_append(&audit.file, line, audit_record_json(r, line));
+}
+
+/* What the file did not take, on a full disk, say, is told once when that begins, and counted; the
+ * count stands in the file and in the log when it takes events again. */
+static bool append_missing(void) {
+    struct audit_record r;
+    const struct audit_who nobody = audit_nobody();
+    audit_record_fill(
+        &r, AUDIT_THROTTLED, "audit.slow", &nobody, audit_nothing(),
+        log_format("%" PRIu64 " events were not written: %s", audit.missing, strerror(audit.why)));
+    if (!append_record(&r))
+        return false;
+    LOG_LIMITED(NOTICE,
+                ("audit.file takes events again; %" PRIu64 " are in the log alone", audit.missing));
+    audit.missing = 0;
+    return true;
+}
+
+static void append_to_file(const struct audit_record *r) {
+    if ((!audit.missing || append_missing()) && append_record(r))
+        return;
+    audit.why = errno;
+    if (!audit.missing++)
+        LOG_LIMITED(ERR, ("audit.file takes no events, they are in the log alone until it does: %s",
+                          strerror(errno)));
 }
 
 static void write_record(struct audit_record *r) {
@@ -86,6 +112,8 @@ static void reopen_file(const char *path) {
     struct error why;
     if (audit_file_open(&audit.file, path, &why))
         LOG(ERR, ("%s; the one that was open goes on", why.text));
+    else if (!*path)
+        audit.missing = 0; /* nobody wants them any more */
 }
 
 /* ---- the thread -------------------------------------------------------------------------------

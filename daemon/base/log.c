@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log_queue.h"
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -198,23 +199,63 @@ static void entry_make(struct log_entry *entry, int level, const char *text,
         entry_for_stderr(entry, level, text, fields);
 }
 
+/* Lines that standard error did not take, on a full disk, say. They are counted until it takes one
+ * again, and then that is told first. */
+static struct {
+    uint64_t lines;
+    int why;
+    bool torn; /* of the last line only a part was taken */
+} missing;
+
+static const struct log_field no_fields[] = {{NULL, NULL, 0}};
+
+/* Whether it took all of it; errno if not. */
+static bool stderr_write(const char *bytes, size_t size) {
+    ssize_t n;
+    do {
+        n = write(STDERR_FILENO, bytes, size);
+    } while (n < 0 && errno == EINTR);
+    if (n > 0)
+        __atomic_store_n(&missing.torn, (size_t)n < size, __ATOMIC_RELAXED);
+    if (n >= 0 && (size_t)n < size)
+        errno = ENOSPC;
+    return n == (ssize_t)size;
+}
+
+static bool missing_write(void) {
+    struct log_entry entry;
+    uint64_t lines = __atomic_load_n(&missing.lines, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&missing.torn, __ATOMIC_RELAXED) && !stderr_write("\n", 1))
+        return false;
+    entry_for_stderr(&entry, LOG_WARNING,
+                     log_format("%" PRIu64 " lines were not written: %s", lines,
+                                strerror(__atomic_load_n(&missing.why, __ATOMIC_RELAXED))),
+                     no_fields);
+    if (!stderr_write(entry.bytes, entry.size))
+        return false;
+    __atomic_sub_fetch(&missing.lines, lines, __ATOMIC_RELAXED);
+    return true;
+}
+
 static void entry_write(const struct log_entry *entry) {
     if (entry->parts) {
         write_journal(entry);
         return;
     }
-    ssize_t ignored = write(STDERR_FILENO, entry->bytes, entry->size); /* nowhere to complain */
-    (void)ignored;
+    if ((__atomic_load_n(&missing.lines, __ATOMIC_RELAXED) && !missing_write()) ||
+        !stderr_write(entry->bytes, entry->size)) {
+        __atomic_store_n(&missing.why, errno, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&missing.lines, 1, __ATOMIC_RELAXED);
+    }
 }
 
 static void lost_write(uint64_t entries) {
-    static const struct log_field none[] = {{NULL, NULL, 0}};
     struct log_entry entry;
     entry_make(&entry, LOG_WARNING,
                log_format("%" PRIu64 " lines were not written: the journal, the disk or the reader "
                           "of standard error was too slow",
                           entries),
-               none);
+               no_fields);
     entry_write(&entry);
 }
 

@@ -25,7 +25,7 @@ struct end {
 struct chan_stream {
     struct end sender, receiver;
     rdmad_service *service;
-    bool stop;
+    bool stop, times_out;
     uint8_t *outcome, *came; /* of each message */
     uint64_t sent, received; /* atomic */
     uint64_t last_ns, longest_ns;
@@ -69,7 +69,8 @@ static uint32_t take_sent(struct chan_stream *s) {
     uint64_t number = cqe->user_data >> 8;
     uint32_t place = (uint32_t)(cqe->user_data & 0xff);
     CHECK(cqe->status == 0 || cqe->status == RDMAD_E_DAEMON_LOST ||
-              cqe->status == RDMAD_E_PEER_LOST,
+              cqe->status == RDMAD_E_PEER_LOST ||
+              (cqe->status == RDMAD_E_TIMEOUT && __atomic_load_n(&s->times_out, __ATOMIC_RELAXED)),
           "send %" PRIu64 ": %s", number, rdmad_errname(cqe->status));
     s->outcome[number] = cqe->status == 0                         ? DONE
                          : cqe->outcome == RDMAD_FAILED_UNTOUCHED ? UNTOUCHED
@@ -199,6 +200,10 @@ struct chan_stream *chan_stream_start(struct tdaemon *sender, struct tdaemon *re
               pthread_create(&s->sender.thread, NULL, send_all, s) == 0,
           "no thread");
     return s;
+}
+
+void chan_stream_may_time_out(struct chan_stream *s) {
+    __atomic_store_n(&s->times_out, true, __ATOMIC_RELAXED);
 }
 
 uint64_t chan_stream_received(const struct chan_stream *s) {

@@ -20,6 +20,8 @@ struct chan_stream_sum {
  * the one that sends is connected, or, backwards, the one that receives. */
 struct chan_stream *chan_stream_start(struct tdaemon *sender, struct tdaemon *receiver,
                                       bool backwards);
+/* From now on the network may be away for longer than a SEND may take (op.default_timeout_ms). */
+void chan_stream_may_time_out(struct chan_stream *s);
 /* How many messages have come. */
 uint64_t chan_stream_received(const struct chan_stream *s);
 /* Waits until more come than had when this was called. */

@@ -7,6 +7,7 @@
  */
 #include "common/memfd.h"
 #include "tests/support/bystander.h"
+#include "tests/support/memory_group.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
@@ -331,60 +332,6 @@ static void one_uids_pools_end_in_time_and_leave_the_others_theirs(void) {
 
 /* ---- who pays -------------------------------------------------------------------------------- */
 
-/* The file of a memory cgroup of our own in which a process is put, or its charge; v2, or v1. */
-static bool cgroup_path(const char *file, const char *file_v1, const char *name, char *path,
-                        size_t size) {
-    char line[512], *at;
-    bool found = false;
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && !found && fgets(line, sizeof(line), f)) {
-        line[strcspn(line, "\n")] = '\0';
-        if ((at = strstr(line, ":memory:"))) {
-            snprintf(path, size, "/sys/fs/cgroup/memory%s/%s/%s", at + 8, name, file_v1);
-            found = true;
-        } else if (!strncmp(line, "0::", 3) &&
-                   access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0) {
-            snprintf(path, size, "/sys/fs/cgroup%s/%s/%s", line + 3, name, file);
-            found = true;
-        }
-    }
-    if (f)
-        fclose(f);
-    return found;
-}
-
-static bool enter_cgroup(const char *name, pid_t pid) {
-    char path[700];
-    bool ok = cgroup_path("", "", name, path, sizeof(path)) &&
-              (mkdir(path, 0755) == 0 || errno == EEXIST) &&
-              cgroup_path("cgroup.procs", "cgroup.procs", name, path, sizeof(path));
-    FILE *f = ok ? fopen(path, "we") : NULL;
-    if (!f)
-        return false;
-    ok = fprintf(f, "%d\n", (int)pid) > 0;
-    return fclose(f) == 0 && ok;
-}
-
-/* Bytes; UINT64_MAX: the cgroup has no account of memory. */
-static uint64_t charged_to(const char *name) {
-    char path[700];
-    unsigned long bytes;
-    FILE *f = cgroup_path("memory.current", "memory.usage_in_bytes", name, path, sizeof(path))
-                  ? fopen(path, "re")
-                  : NULL;
-    if (!f)
-        return UINT64_MAX;
-    int n = fscanf(f, "%lu", &bytes);
-    fclose(f);
-    return n == 1 ? bytes : UINT64_MAX;
-}
-
-static void leave_cgroup(const char *name) {
-    char path[700];
-    if (cgroup_path("", "", name, path, sizeof(path)))
-        rmdir(path);
-}
-
 struct payer {
     const char *dir, *cgroup;
     int told[2], go[2];
@@ -395,7 +342,7 @@ static void pay(void *arg) {
     char c;
     struct raw_pool pool;
     struct raw_ring ring;
-    CHECK(enter_cgroup(p->cgroup, getpid()), "cannot enter a cgroup");
+    CHECK(memory_group_enter(p->cgroup, getpid()), "cannot enter a cgroup");
     int sock = raw_session(p->dir);
     CHECK(raw_pool_create(sock, 128 * MIB, 0, &pool) == 0, "pool");
     CHECK(raw_ring_create(sock, 4096, &ring) == 0, "ring");
@@ -413,25 +360,25 @@ static void a_clients_pages_are_charged_to_its_own_cgroup(void) {
     struct payer p = {.dir = tdaemon_dir(d), .cgroup = theirs};
     snprintf(ours, sizeof(ours), "rdmad-test-daemon-%d", (int)getpid());
     snprintf(theirs, sizeof(theirs), "rdmad-test-client-%d", (int)getpid());
-    if (!enter_cgroup(ours, tdaemon_pid(d)) || charged_to(ours) == UINT64_MAX) {
-        leave_cgroup(ours);
+    if (!memory_group_enter(ours, tdaemon_pid(d))) {
+        memory_group_remove(ours);
         tdaemon_stop(d);
         skip("no memory cgroup can be made here");
     }
-    uint64_t before = charged_to(ours);
+    uint64_t before = memory_group_charged(ours);
     CHECK(pipe2(p.told, O_CLOEXEC) == 0 && pipe2(p.go, O_CLOEXEC) == 0, "pipes");
     pid_t pid = client_fork(pay, &p);
     close(p.told[1]);
     close(p.go[0]);
     CHECK(read(p.told[0], &c, 1) == 1, "the client ended early");
-    uint64_t daemon = charged_to(ours) - before, client = charged_to(theirs);
+    uint64_t daemon = memory_group_charged(ours) - before, client = memory_group_charged(theirs);
     printf("  a pool of 128 MiB and a ring: %lu KiB charged to the client, %lu KiB to rdmad\n",
            (unsigned long)(client >> 10), (unsigned long)(daemon >> 10));
     close(p.go[1]);
     client_expect_ok(pid);
     tdaemon_stop(d);
-    leave_cgroup(theirs);
-    leave_cgroup(ours);
+    memory_group_remove(theirs);
+    memory_group_remove(ours);
     CHECK(client >= 128 * MIB, "only %lu bytes are charged to the client", (unsigned long)client);
     /* Of ours there are page tables, of 8 bytes a page, and what a session takes. */
     CHECK(daemon < 8 * MIB, "%lu bytes are charged to rdmad", (unsigned long)daemon);

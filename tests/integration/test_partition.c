@@ -50,28 +50,45 @@ static void heal(void) {
     CHECK(nft("flush chain inet wire in") == 0, "the network does not heal");
 }
 
-static void loses(const char *near, const char *far, unsigned percent, unsigned ms) {
+struct loss {
+    const char *near, *far; /* what comes from there is lost, if not NULL */
+    unsigned percent, ms, rounds;
+};
+
+static void begin(const struct loss *l) {
+    if (l->near)
+        lose(l->near, l->percent);
+    if (l->far)
+        lose(l->far, l->percent);
+}
+
+static void loses_by(const char *settings, const struct loss *l) {
     struct far_pair p;
     network_up();
-    far_pair_up(&p, SETTINGS, 0, 1);
+    far_pair_up(&p, settings, 0, 1);
     struct far_load *load = far_load_start(&p);
-    struct chan_stream *stream = chan_stream_start(p.near, p.far, !near);
-    for (unsigned i = 0; i < test_count(20); i++) {
+    struct chan_stream *stream = chan_stream_start(p.near, p.far, !l->near);
+    if (l->ms >= 10000)
+        chan_stream_may_time_out(stream);
+    for (unsigned i = 0; i < l->rounds; i++) {
         sleep_ms(100);
-        if (near)
-            lose(near, percent);
-        if (far)
-            lose(far, percent);
-        sleep_ms(ms);
+        begin(l);
+        sleep_ms(l->ms);
         heal();
         chan_stream_expect_progress(stream, "after the network has healed");
     }
     chan_stream_stop(stream);
-    printf("    the longest addition took %.0f ms\n", far_load_longest_ms(load));
+    double longest_ms = far_load_longest_ms(load);
+    printf("    %u ms: the longest addition took %.0f ms\n", l->ms, longest_ms);
+    CHECK(l->ms < 30000 || longest_ms < l->ms, "an addition has waited for the network");
     far_load_stop(load);
     far_pair_works(&p, 1);
     far_pair_expect_no_end(&p);
     far_pair_down(&p);
+}
+
+static void loses(const char *near, const char *far, unsigned percent, unsigned ms) {
+    loses_by(SETTINGS, &(struct loss){near, far, percent, ms, test_count(20)});
 }
 
 #define NEAR "127.0.0.1"
@@ -100,6 +117,108 @@ static void one_in_a_hundred(void) {
 static void three_in_ten(void) {
     loses(NEAR, FAR, 30, 1000);
 }
+
+/* ---- longer, in tests/soak ----------------------------------------------------------------- */
+
+/* Nobody loses patience before the network is back. */
+static void need_minutes(void) {
+    if (test_scale() == 1)
+        skip("it takes minutes: tests/soak has it");
+    if (test_patience() < 6)
+        setenv("RDMAD_TEST_PATIENCE", "6", 1);
+}
+
+static void one_in_twenty(void) {
+    need_minutes();
+    loses(NEAR, FAR, 5, 500);
+}
+
+static void one_in_ten(void) {
+    need_minutes();
+    loses(NEAR, FAR, 10, 500);
+}
+
+/* Peers are waited for for a minute: all goes on. */
+static void seconds_by(const char *settings, const char *near, const char *far, unsigned most_ms) {
+    static const struct { unsigned ms, rounds; } spans[] = {{1000, 5}, {5000, 3}, {30000, 1}};
+    need_minutes();
+    for (unsigned i = 0; i < 3 && spans[i].ms <= most_ms; i++)
+        loses_by(settings, &(struct loss){near, far, 100, spans[i].ms, spans[i].rounds});
+}
+
+static void seconds_both_ways(void) {
+    seconds_by(SETTINGS, NEAR, FAR, 30000);
+}
+
+static void seconds_from_the_lessee(void) {
+    seconds_by(SETTINGS, NEAR, NULL, 30000);
+}
+
+static void seconds_from_the_owner(void) {
+    seconds_by(SETTINGS, NULL, FAR, 30000);
+}
+
+#define DEFAULTS "{}"
+
+static void seconds_both_ways_as_it_is_set(void) {
+    seconds_by(DEFAULTS, NEAR, FAR, 5000);
+}
+
+static void seconds_from_the_lessee_as_it_is_set(void) {
+    seconds_by(DEFAULTS, NEAR, NULL, 5000);
+}
+
+static void seconds_from_the_owner_as_it_is_set(void) {
+    seconds_by(DEFAULTS, NULL, FAR, 5000);
+}
+
+/* As it is set, a peer that is silent is given up before 30 s are over (peer.dead_ms, then
+ * peer.return_ms): the handle has ended, nothing lands any more, and another attach works. */
+static void half_a_minute_as_it_is_set(const char *near, const char *far) {
+    struct far_pair p;
+    uint64_t since = now_ms();
+    rdmad_lease *again;
+    need_minutes();
+    network_up();
+    far_pair_up(&p, DEFAULTS, 3600000, 1);
+    struct far_load *load = far_load_start(&p);
+    sleep_ms(200);
+    begin(&(struct loss){near, far, 100, 30000, 1});
+    struct rdmad_event e = client_event(p.lessee, RDMAD_EVENT_LEASE_ENDED);
+    CHECK(e.reason == RDMAD_E_PEER_LOST, "%s: %s", rdmad_errname(e.reason), e.text);
+    printf("    told after %" PRIu64 " ms: %s\n", now_ms() - since, e.text);
+    far_load_stop(load);
+    while (now_ms() - since < 30000)
+        sleep_ms(100);
+    char *then = malloc(FAR_BYTES);
+    CHECK(then, "out of memory");
+    memcpy(then, p.memory, FAR_BYTES);
+    heal();
+    while (rdmad_lease_attach(p.lessee, rdmad_lease_uri(p.granted), 1000, &again)) {
+        CHECK(now_ms() - since < 30000 + TEST_PATIENCE_MS, "%s", rdmad_last_error(p.lessee));
+        sleep_ms(100);
+    }
+    CHECK(memcmp(then, p.memory, FAR_BYTES) == 0, "a byte has changed by a handle that had ended");
+    free(then);
+    rdmad_lease_free(p.attached);
+    p.attached = again;
+    far_pair_works(&p, 1);
+    far_pair_down(&p);
+}
+
+static void half_a_minute_both_ways_as_it_is_set(void) {
+    half_a_minute_as_it_is_set(NEAR, FAR);
+}
+
+static void half_a_minute_from_the_lessee_as_it_is_set(void) {
+    half_a_minute_as_it_is_set(NEAR, NULL);
+}
+
+static void half_a_minute_from_the_owner_as_it_is_set(void) {
+    half_a_minute_as_it_is_set(NULL, FAR);
+}
+
+/* ---- leases and deadlines ------------------------------------------------------------------ */
 
 /* What lies in sockets comes when the network has healed. */
 static void no_write_lands_after_its_lease(void) {
@@ -160,4 +279,9 @@ TEST_MAIN(CASE(a_moment_both_ways), CASE(longer_than_it_takes_to_notice_both_way
           CASE(longer_than_it_takes_to_notice_from_the_lessee),
           CASE(longer_than_it_takes_to_notice_from_the_owner), CASE(one_in_a_hundred),
           CASE(three_in_ten), CASE(no_write_lands_after_its_lease),
-          CASE(an_op_ends_by_its_deadline))
+          CASE(an_op_ends_by_its_deadline), CASE(one_in_twenty), CASE(one_in_ten),
+          CASE(seconds_both_ways), CASE(seconds_from_the_lessee), CASE(seconds_from_the_owner),
+          CASE(seconds_both_ways_as_it_is_set), CASE(seconds_from_the_lessee_as_it_is_set),
+          CASE(seconds_from_the_owner_as_it_is_set), CASE(half_a_minute_both_ways_as_it_is_set),
+          CASE(half_a_minute_from_the_lessee_as_it_is_set),
+          CASE(half_a_minute_from_the_owner_as_it_is_set))

@@ -84,6 +84,17 @@ eventually grep -q "fabric $fabric: " "$work/a.log"
 code 0 a doctor
 has 'd["healthy"] and len(d["checks"]) >= 18 and
     all(c["next"] for c in d["checks"] if c["result"] in ("warning", "bad"))' "$(a -j doctor)"
+shm=$(mktemp -d /dev/shm/rdmad-test.XXXXXX)
+mkdir "$work/on-disk"
+for dir in "$work/on-disk" "$shm"; do # what is in memory goes when the machine is off
+    case $(stat -f -c %T "$dir") in
+    tmpfs | ramfs) warns=False ;;
+    *) warns=True ;;
+    esac
+    has "any('node.secret' in c['text'] and c['result'] == 'warning' and '/run' in c['next'] for c in d['checks']) == $warns" \
+        "$("$rdmactl" -d "$dir" -j doctor || true)"
+done
+rmdir "$shm"
 has 'd["config"]["runtime_dir"].endswith("/a")' "$(a -j config show)"
 code 0 a top -b -n 1 -i 100ms
 has 'd["sessions"] == d["users"] == []' "$(a -j top -i 100ms)"

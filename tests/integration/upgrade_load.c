@@ -278,6 +278,7 @@ static void (*const kinds[])(struct worker *) = {run_adds,     run_adds,    run_
 static void load_grant(struct load *l) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC;
+    terms.ttl_ms = 3600000; /* longer than it takes in the guest of tests/vm */
     l->owner = client_with_pool(l->owners, 2 * BYTES, &l->pool);
     l->memory = rdmad_alloc(l->pool, BYTES);
     CHECK(l->memory, "%s", rdmad_last_error(l->owner));

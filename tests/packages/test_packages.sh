@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 #
 # test_packages.sh: the Debian packages, in a clean Debian with a systemd of its own (root.sh). They build, lintian
-# has nothing to say, they install and start, transfer, are upgraded while programs are at work, keep what an
-# administrator changed, and are gone when they are purged. Then the system is clean again, and docs/TOUR.md is what
-# somebody sees who begins there. At last programs are built there, from what rdmad-doc has and by librdmad-dev.
+# has nothing to say, they install and start, transfer, are upgraded, restarted and killed while programs are at work,
+# keep what an administrator changed, and are gone when they are purged. Then the system is clean again, and
+# docs/TOUR.md is what somebody sees who begins there. At last programs are built there, from what rdmad-doc has and by
+# librdmad-dev.
 #
 # What is upgraded from is the same build with a lower version and other settings; in tests/soak it is the commit
 # before, built for that.
@@ -201,6 +202,35 @@ if scrape 127.0.0.3 | grep -q .; then fail "another is heard, too"; fi
 inside systemctl --quiet disable --now rdmad-metrics.socket
 inside sh -c 'systemctl stop rdmad-metrics.service; rm -r /etc/rdmad.json.d /etc/systemd/system/rdmad-metrics.*; systemctl daemon-reload'
 
+step "restarts and kills under load: programs go on in new processes, as confined as the first"
+# under_load [killed] COMMAND...: for each daemon COMMAND UNIT makes another process of it, at which the load goes on.
+under_load() {
+    local unit whose load killed=()
+    [ "$1" != killed ] || { killed=(killed) && shift; }
+    plain /packages/load /run/rdmad /run/rdmad-two "${killed[@]}" <"$work/end" >"$work/load" 2>"$work/load.log" &
+    load=$!
+    pids+=("$load")
+    exec 7>"$work/end"
+    first_line "$work/load" $load >/dev/null
+    while read -r unit whose; do
+        before=$(property MainPID "$unit")
+        inside "$@" "$unit"
+        goes_on() {
+            kill -0 $load 2>/dev/null || fail "$* $unit: a program noticed: $(<"$work/load.log")"
+            grep -q "^$whose resumed" "$work/load"
+        }
+        eventually goes_on "$@"
+        [ "$(property MainPID "$unit")" != "$before" ] || fail "$* $unit: it is the same process"
+        inside grep -q '^Seccomp:[[:space:]]*2$' "/proc/$(property MainPID "$unit")/status" || fail "$unit: no filter"
+    done <<<$'rdmad.service owner\nrdmad@two.service lessee'
+    exec 7>&-
+    wait $load || fail "$*: a program noticed: $(<"$work/load.log")"
+    tail -n 1 "$work/load"
+}
+cp "$RDMAD_BUILD/tests/integration/steady_load" "$root/packages/load" # with the old packages it went
+under_load systemctl restart
+under_load killed systemctl kill -s KILL
+
 step "settings that are wrong to the new version: the daemon stays as it is, and it is said"
 inside sh -c 'echo "{\"workers\": \"many\"}" >/etc/rdmad.json'
 install new --reinstall
@@ -263,4 +293,4 @@ done
 for name in "${tests_named[@]}"; do
     [[ " ${tests_run[*]} " = *" $name "* ]] || fail "debian/tests/control names $name, and nobody has run it"
 done
-echo "built, installed, upgraded under load, removed, purged, toured, and built with"
+echo "built, installed, upgraded and restarted under load, removed, purged, toured, and built with"

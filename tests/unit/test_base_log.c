@@ -182,6 +182,28 @@ Test(log, users_connections_and_names_are_told_apart) {
     cr_assert(log_of_name("") >> 63, "a name may be a connection");
 }
 
+static void disk_is_full_for_a_while(void) {
+    int reader = dup(STDERR_FILENO), full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    cr_assert(reader >= 0 && full >= 0);
+    log_init(LOG_INFO, 1);
+    dup2(full, STDERR_FILENO);
+    for (int i = 0; i < 7; i++)
+        LOG(INFO, ("unheard %d", i));
+    dup2(reader, STDERR_FILENO);
+    LOG(INFO, ("heard"));
+    LOG(INFO, ("and once more"));
+    close(reader);
+    close(full);
+}
+
+Test(log, what_a_full_disk_does_not_take_is_counted_and_told_once) {
+    listen_to(disk_is_full_for_a_while);
+    cr_assert_eq(lines(), 3, "%s", said);
+    const char *told = strstr(said, "warning: 7 lines were not written: No space left on device\n");
+    cr_assert_not_null(told, "%s", said);
+    cr_assert_not_null(strstr(told, "info: heard\n"), "the count comes first: %s", said);
+}
+
 /* ---- with a thread that writes ------------------------------------------------------------- */
 
 static void log_begin(void) {

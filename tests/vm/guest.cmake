@@ -14,10 +14,18 @@
 #   test_bad_sqes         one daemon, whose validator ends them before it asks which way they would go
 #   test_pause            rings that are not read, which no fabric has a part in
 #   test_keepalive        rings that nobody looks at, and words between daemons, likewise
+#   test_late_writes      its path holds back what a TCP connection has; what a device sends goes another way
+#   test_drain            who is let in and what is waited for, whatever the fabric; upgrades of two daemons
+#                         over verbs are in test_upgrade's case
+#   test_resume_*         parts, budgets, notices, watches and rude ones: what the control thread takes back;
+#                         test_resume and test_return have the registrations and links
 # What ./check runs of the others over verbs is what a device has a part in: registrations and windows,
 # the queue pairs' order, retries and errors, what is taken away under load, what is left after a death.
 # The rest is the same code over every fabric; ./check runs it over tcp, tests/soak verbs over verbs:
 #   test_sessions, test_stalls   rings and credits; test_kill_client counts what a session leaves there
+#   test_hang                    minutes of leases that run out while a daemon is stopped
+#   test_endurance               rounds of everything; tests/soak --minutes N verbs has as many as one likes
+#   test_upgrade                 of it the case of two daemons in turn; the others are over the local route
 #   test_channels                its handshake; how channels end and who dies stays
 #   test_messages                refusals and ways to wait; unit_verbs_messages has the devices' part
 #   test_weak_channels           calls that are refused or canceled; loss, order and ends stay
@@ -30,7 +38,7 @@
 # and messages are run on both routes. tests/soak verbs runs both of all.
 set(in_soak "")
 if(RDMAD_TEST_SCALE GREATER 1)
-  set(in_soak test_sessions test_stalls)
+  set(in_soak test_sessions test_stalls test_hang test_endurance)
 endif()
 foreach(name test_kill_client test_kill_daemon test_buffers_back test_links test_transfers test_punch test_operations
         test_random_ops test_async_rdma test_storms test_lease_told test_notify_stream test_guard ${in_soak})
@@ -72,6 +80,10 @@ rdmad_guest_cases(test_weak_channels each_what_was_got_is_told each_of_every_siz
   each_too_small each_all_that_was_sent_comes_or_is_counted each_the_receiver_is_killed
   each_a_network_that_loses each_a_network_that_doubles each_a_network_that_delays_some
   each_a_link_that_is_made_anew)
+if(RDMAD_TEST_SCALE GREATER 1 AND TARGET test_upgrade)
+  rdmad_guest_test(verbs_test_upgrade $<TARGET_FILE:test_upgrade>
+    upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else TIMEOUT 400)
+endif()
 if(TARGET test_hostile_lessee)
   rdmad_guest_test(verbs_test_hostile_lessee $<TARGET_FILE:test_hostile_lessee>
     a_client_on_another_daemon a_client_on_the_same_daemon)
