@@ -81,13 +81,16 @@ root_cgroup() {
     mkdir "$root_group" 2>/dev/null || root_skip "no cgroup (version 2) can be made here, and systemd needs one"
 }
 
-# root_boot: starts its systemd, whose process id is in $root_init, and waits until it is up.
+# root_boot: starts its systemd, whose process id is in $root_init, and waits until it is up. With root_whole=whole it
+# has the network, the devices and the settings of the kernel, as a guest of tests/vm can give it.
 root_boot() {
+    local network=--net
+    [ -z "${root_whole:-}" ] || network=
     root_cgroup
     # shellcheck disable=SC2016 # expands there
-    env -i PATH="$PATH" container=other bash -c 'echo $$ >"$1/cgroup.procs" && exec unshare --mount --pid --net --uts \
-        --ipc --cgroup --fork --kill-child --propagation private tests/packages/boot.sh "$2"' \
-        boot "$root_group" "$root" >"$work/systemd.log" 2>&1 &
+    env -i PATH="$PATH" container=other bash -c 'echo $$ >"$1/cgroup.procs" && exec unshare --mount --pid $3 --uts \
+        --ipc --cgroup --fork --kill-child --propagation private tests/packages/boot.sh "$2" $4' \
+        boot "$root_group" "$root" "$network" "${root_whole:-}" >"$work/systemd.log" 2>&1 &
     pids+=($!)
     root_started=$!
     eventually root_is_up
