@@ -21,6 +21,7 @@ root_open
 find "$root/etc/systemd/system" -maxdepth 1 -lname /dev/null -delete
 mkdir "$root/packages"
 cp "$packages"/{rdmad,rdmactl,librdmad0}_*.deb "$root/packages"
+cp "$RDMAD_BUILD/tests/integration/steady_load" "$root/packages/load"
 
 step() { echo "* $*"; }
 step "a Debian with udev, and with all that the packages depend on"

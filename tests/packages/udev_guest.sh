@@ -3,8 +3,8 @@
 #
 # udev_guest.sh ROOT: boots ROOT, which test_udev.sh has prepared, with the guest's kernel and devices, and a udev and
 # a systemd of its own. The packages are installed there: udev gives the devices to the group rdmad, those that are
-# there and those that come; the services use them, and a file goes from one to another over verbs. After a purge the
-# devices are whose they were.
+# there and those that come; the services use them, and a file goes from one to another over verbs; an upgrade under load
+# is noticed by nobody. After a purge the devices are whose they were.
 if [ ! -f /run/vm/init ]; then
     echo "skipped: not in the guest of tests/vm"
     exit 77
@@ -86,6 +86,28 @@ wait "$share" || fail "share ends with $?"
 sent=$(($(packets) - before))
 [ "$sent" -ge $((4000000 / 4096)) ] || fail "the devices sent $sent packets, too few for 4000000 bytes"
 echo "4000000 bytes went over verbs, in $sent packets of Soft-RoCE"
+
+step "upgrade under load: the daemons become the next program, on the same devices, and programs see no error"
+upgraded() { inside rdmactl -d "$1" -j status | grep -q '"upgraded": *{'; }
+mkfifo "$work/end"
+plain /packages/load /run/rdmad /run/rdmad-two <"$work/end" >"$work/load" 2>"$work/load.log" &
+load=$!
+pids+=("$load")
+exec 7>"$work/end"
+first_line "$work/load" "$load" >/dev/null
+before=$(packets)
+quiet inside sh -c 'dpkg --install /packages/*.deb'
+for run in /run/rdmad /run/rdmad-two; do
+    upgraded "$run" || fail "$run: not upgraded: $(<"$work/said.log")"
+    verbs "$run" || fail "$run: no more by verbs: $(inside rdmactl -d "$run" status)"
+done
+kill -0 "$load" 2>/dev/null || fail "the load ended: $(<"$work/load.log")"
+more_packets() { [ "$(packets)" -gt $((before + 100)) ]; }
+eventually more_packets
+exec 7>&-
+wait "$load" || fail "a program noticed: $(<"$work/load.log")"
+tail -n 1 "$work/load"
+owned root:rdmad 660
 
 step "purge: no rule is left, and devices, those that are there and those that come, are whose they were"
 quiet inside dpkg --purge rdmad rdmactl librdmad0
