@@ -16,6 +16,14 @@ if(RDMAD_WERROR)
   target_compile_options(rdmad_flags INTERFACE -Werror)
 endif()
 
+# rdmad_left_out(TEXT): something optional is, and why; with RDMAD_COMPLETE nothing may be.
+function(rdmad_left_out text)
+  if(RDMAD_COMPLETE)
+    message(FATAL_ERROR "${text}")
+  endif()
+  message(STATUS "${text}")
+endfunction()
+
 # Sanitizers never recover: a report that lets the program go on is a report that a test runner can
 # swallow.
 if(RDMAD_SANITIZE STREQUAL "address")

@@ -27,6 +27,8 @@ VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static criu kmod cpio xz-util
 
 # shellcheck disable=SC2034
 PACKAGE_PACKAGES=(debhelper dh-python dpkg-dev git "${BUILD_PACKAGES[@]}" python3-cffi scdoc)
+# shellcheck disable=SC2034 # what a clean root is made by; the rest is installed there
+CLEAN_PACKAGES=(debootstrap git)
 
 # shellcheck disable=SC2034
 SITE_PACKAGES=(cmake ninja-build scdoc python3 mandoc cmark-gfm)

@@ -73,6 +73,7 @@ ELSEWHERE = {
     "rdma resource show": ("suite_verbs", "tests/unit/verbs_rig.c", 'popen("rdma resource show"'),
     "rdma link add": ("suite_verbs", "tests/vm/devices.sh", "rdma link add"),
     "tests/vm/run": ("suite_verbs", "tests/vm/suite.sh"),
+    "scripts/package.sh --clean": ("test_clean_build", "tests/packages/test_clean_build.sh"),
     "scripts/package.sh": ("test_packages", "tests/packages/test_packages.sh"),
     "apt-get install ./build/packages": ("test_packages", "tests/packages/test_packages.sh", "apt-get install"),
     "scripts/site.sh": ("test_site", "tests/integration/test_site.sh"), "deploy/image.sh": ("test_deploy", "tests/deploy/test_deploy.sh"),

@@ -29,43 +29,29 @@ root_enter() {
 
 # root_make: the one that is kept, in $root_base; of several who come for it one makes it.
 root_make() {
-    local suite
-    # shellcheck source=/dev/null
-    suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    root_base=${XDG_CACHE_HOME:-$HOME/.cache}/rdmad-root/$suite-4
+    # shellcheck source=scripts/debootstrap.sh
+    . scripts/debootstrap.sh
+    root_base=${XDG_CACHE_HOME:-$HOME/.cache}/rdmad-root/$(debian_suite)-4
     mkdir -p "${root_base%/*}"
     exec 8>"$root_base.lock"
     flock 8
-    [ -d "$root_base" ] || root_debootstrap "$suite" 8>&-
+    [ -d "$root_base" ] || root_debootstrap 8>&-
     exec 8>&- # or whatever is started would hold it
 }
 
-root_debootstrap() { # SUITE
-    local suite=$1 made
+root_debootstrap() {
+    local made=$root_base.new
     command -v debootstrap >/dev/null || root_skip "there is no debootstrap"
-    made=$root_base.new
     rm -rf "$made"
-    echo "making a $suite in $root_base, once"
-    # From where this machine has its packages.
-    local mirror
-    # shellcheck disable=SC2016 # apt-get expands it
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $suite" "Created-By: Packages" 2>/dev/null | head -n 1)
-    if ! debootstrap --variant=minbase --include="$root_has" "$suite" "$made" ${mirror:+"$mirror"} >"$made.log" 2>&1; then
+    echo "making a Debian in $root_base, once"
+    if ! debian_make minbase "$made" --include="$root_has" >"$made.log"; then
         rm -rf "$made"
-        root_skip "debootstrap cannot run here: $(tail -n 2 "$made.log" | tr '\n' ' ')"
+        root_skip "no Debian can be made here: $(tail -n 2 "$made.log" | tr '\n' ' ')"
     fi
-    apt-config dump | grep -E '^Acquire::https?::' >"$made/etc/apt/apt.conf.d/99machine" || true # a proxy, say
-    # shellcheck disable=SC2016 # expands there
-    in_new 'apt-get clean && apt-get update -q && apt-get install -q -y --no-install-recommends --download-only "$@"' \
-        "${root_packages[@]}" >>"$made.log" 2>&1 ||
+    debian_in "$made" apt-get install -q -y --no-install-recommends --download-only "${root_packages[@]}" >>"$made.log" 2>&1 ||
         root_skip "apt-get cannot run in a new root: $(tail -n 2 "$made.log" | tr '\n' ' ')"
     mv "$made" "$root_base"
     rm -f "$made.log"
-}
-
-# in_new COMMANDS ARGUMENT...: by the shell of the root that is being made, with the network of here.
-in_new() {
-    chroot "$root_base.new" env DEBIAN_FRONTEND=noninteractive bash -c "$1" new "${@:2}"
 }
 
 # root_open: an overlay over it, in $root.
@@ -95,13 +81,16 @@ root_cgroup() {
     mkdir "$root_group" 2>/dev/null || root_skip "no cgroup (version 2) can be made here, and systemd needs one"
 }
 
-# root_boot: starts its systemd, whose process id is in $root_init, and waits until it is up.
+# root_boot: starts its systemd, whose process id is in $root_init, and waits until it is up. With root_whole=whole it
+# has the network, the devices and the settings of the kernel, as a guest of tests/vm can give it.
 root_boot() {
+    local network=--net
+    [ -z "${root_whole:-}" ] || network=
     root_cgroup
     # shellcheck disable=SC2016 # expands there
-    env -i PATH="$PATH" container=other bash -c 'echo $$ >"$1/cgroup.procs" && exec unshare --mount --pid --net --uts \
-        --ipc --cgroup --fork --kill-child --propagation private tests/packages/boot.sh "$2"' \
-        boot "$root_group" "$root" >"$work/systemd.log" 2>&1 &
+    env -i PATH="$PATH" container=other bash -c 'echo $$ >"$1/cgroup.procs" && exec unshare --mount --pid $3 --uts \
+        --ipc --cgroup --fork --kill-child --propagation private tests/packages/boot.sh "$2" $4' \
+        boot "$root_group" "$root" "$network" "${root_whole:-}" >"$work/systemd.log" 2>&1 &
     pids+=($!)
     root_started=$!
     eventually root_is_up
