@@ -19,6 +19,7 @@
 #include "libclient/ring/reap.h"
 #include "common/ringword.h"
 #include "libclient/base/error.h"
+#include "libclient/control/presence.h"
 #include "libclient/lease/lease.h"
 #include "libclient/ring/keep.h"
 #include "libclient/ring/let_go.h"
@@ -70,6 +71,8 @@ static bool check_gone_sometimes(struct rdmad_ring *r) {
     if (now < r->next_check_ns)
         return false;
     r->next_check_ns = now + CHECK_EVERY_NS;
+    if (r->expected)
+        rdmad_presence_ask(r->session);
     return rdmad_check_gone(r->session);
 }
 
