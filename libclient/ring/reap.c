@@ -425,6 +425,8 @@ static bool cq_has_for_program(struct rdmad_ring *r) {
 
 int rdmad_ring_arm(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
+    if (r->expected)
+        rdmad_presence_ask(r->session); /* of an event loop with a timer */
     rdmad_ring_gather(r);
     if (cq_has_for_program(r))
         return RDMAD_E_AGAIN;

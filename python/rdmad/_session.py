@@ -61,7 +61,7 @@ class Session:
     ring_entries    of the blocking calls' ring; 0: 64
     spin_us         spin so long before sleeping; None: as the daemon advises
     call_timeout_ms how long the daemon may be silent when it was asked something; 0: 30 s, -1: for ever. What waits
-                    asks as often whether it is there (but for rdmad.aio)
+                    asks as often whether it is there
     resume          the session outlives its daemon
 
     Times are milliseconds. timeout_ms of what waits: -1 for ever, 0 not at all. timeout_ms of what asks another

@@ -298,7 +298,18 @@ Test(presence, a_wait_for_a_connection_ends) {
     cr_assert_eq(rdmad_accept(service, NULL, -1, &channel), RDMAD_E_DAEMON_LOST);
 }
 
-/* An event loop that sleeps on descriptors of its own can ask in this way. */
+/* An event loop that sleeps on descriptors of its own can ask in these ways. */
+Test(presence, who_arms_a_ring_now_and_then_finds_out_too) {
+    const struct rdmad_cqe *cqe;
+    hang_and_wait();
+    rig_submit_write(1);
+    while (rdmad_ring_arm(ring) == 0)
+        usleep(20000);
+    cr_assert_eq(rdmad_ring_peek(ring, &cqe), 0);
+    expect_end(cqe);
+    rdmad_ring_seen(ring, cqe);
+}
+
 Test(presence, looks_for_events_find_out_too) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
     hang_and_wait();
