@@ -210,6 +210,7 @@ static void hang_and_wait(void) {
     hang();
     patient(PATIENCE_NS);
     began_ns = rdmad_monotonic_ns();
+    due_since(1);
 }
 
 static void expect_found(void) {
