@@ -94,7 +94,8 @@ int main(int argc, char **argv) {
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, rdmad_session_fd(r.session), &interest))
         err(1, "epoll_ctl");
     for (take_completions(&r); r.arrived < r.length; take_completions(&r)) {
-        if (epoll_wait(epoll, &ready, 1, -1) == 1)
+        /* rdmad may hang, and wakes nobody then */
+        if (epoll_wait(epoll, &ready, 1, 30000) == 1)
             take_events(&r);
     }
     printf("%llu bytes, their sum is %llu\n", (unsigned long long)r.arrived,

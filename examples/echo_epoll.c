@@ -95,6 +95,6 @@ int main(int argc, char **argv) {
         take_events(service);
         while (rdmad_ring_arm(ring) == RDMAD_E_AGAIN)
             rdmad_ring_dispatch(ring, 0, 0);
-        epoll_wait(epoll, &ready, 1, -1);
+        epoll_wait(epoll, &ready, 1, 30000); /* rdmad may hang, and wakes nobody then */
     }
 }

@@ -14,6 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* rdmad may hang, and wakes nobody then: so often it is asked (rdmad_next_event). */
+#define SLEEP_MS 30000
+
 struct shared {
     struct source source;
     rdmad_session *session;
@@ -81,7 +84,7 @@ static int share_hold(const struct shared *s) {
             if (code != ARGS_RUN)
                 return code;
         }
-        if (poll(wait, 2, -1) > 0 && wait[0].revents && signals_take(s->source.signals))
+        if (poll(wait, 2, SLEEP_MS) > 0 && wait[0].revents && signals_take(s->source.signals))
             return share_take_back(s);
     }
 }

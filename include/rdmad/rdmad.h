@@ -63,10 +63,14 @@
  * ends the session with all that it made for it. rdmad_close waits for nobody. Until such a daemon
  * goes on and sees that, or ends, it may still carry out ops that were given to it, though they
  * have ended here with RDMAD_UNKNOWN: their buffers are not yet the program's own.
- * Waits for completions (rdmad_ring_wait, the blocking calls, rdmad_ring_cancel) end as they are
- * told to; those without a limit of their own wait for a daemon that hangs until it goes on, or is
- * ended (as systemd's watchdog does to rdmad.service after 30 s), or another call of the session
- * finds it silent.
+ * What waits without having asked anything (rdmad_ring_wait and its kind, the blocking transfers
+ * and messages, rdmad_next_event, rdmad_accept) ends as it is told to, and finds a daemon that
+ * hangs, too: it asks once in call_timeout_ms whether the daemon is there, and loses the session
+ * when nothing has come by the next time, so at the latest after twice that. The deadline of an op
+ * is the daemon's to keep, and nobody keeps it meanwhile. A program that sleeps on descriptors in
+ * an event loop of its own is not woken by that. Let it sleep no longer than call_timeout_ms, and
+ * then do what it does when they are readable: rdmad_next_event with a timeout of 0 asks, and so
+ * does rdmad_ring_arm.
  *
  * fork. A session is the process's that opened it, and ends with it, also when children live on.
  * In a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing. Pools can be
@@ -124,8 +128,8 @@ struct rdmad_options {
     const char *name; /* shown to operators, _ for what no name may have; NULL: the program's */
     uint32_t ring_entries;   /* of the blocking calls' ring, up to RDMAD_RING_MAX_ENTRIES; 0: 64 */
     int64_t spin_us;         /* spin this long before sleeping; -1: as the daemon advises */
-    int64_t call_timeout_ms; /* how long the daemon may be silent while a call waits for its answer;
-                                0: 30 s, -1: for ever */
+    int64_t call_timeout_ms; /* how long the daemon may be silent when it was asked something, by a
+                                call or by who waits (above); 0: 30 s, -1: for ever */
     int64_t resume; /* 1: the session outlives its daemon, see rdmad_open; 0: it does not */
 };
 #define RDMAD_OPTIONS_INIT \

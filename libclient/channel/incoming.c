@@ -16,6 +16,7 @@
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
 #include "libclient/channel/channel.h"
+#include "libclient/control/presence.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +116,7 @@ int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_inc
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);
-    rdmad_control_wait(s, incoming_waits, service, rdmad_deadline_ns(timeout_ms));
+    rdmad_presence_wait(s, incoming_waits, service, rdmad_deadline_ns(timeout_ms));
     if (service->waiting)
         rdmad_sized_fill(&rdmad_sized_incoming, out, &service->waiting->who);
     else
@@ -131,7 +132,7 @@ static int incoming_claim_first(struct rdmad_service *service, uint64_t deadline
     int rc = 0;
 
     pthread_mutex_lock(&s->lock);
-    rdmad_control_wait(s, incoming_waits, service, deadline_ns);
+    rdmad_presence_wait(s, incoming_waits, service, deadline_ns);
     if (!rdmad_incoming_claim(service, NULL, out))
         rc = incoming_none(service);
     rdmad_event_signal(s);

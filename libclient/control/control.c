@@ -274,6 +274,23 @@ void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *requ
 
 /* ---- whether it hangs ---------------------------------------------------------------------- */
 
+/* No lease has number 0. */
+void rdmad_control_ask(struct rdmad_session *s) {
+    struct rdmad_lease_stat_req nothing = {.lease = 0};
+    rdmad_control_post(s, RDMAD_MSG_LEASE_STAT, &nothing, sizeof(nothing));
+}
+
+void rdmad_control_give_up(struct rdmad_session *s, const char *asked_to) {
+    char text[RDMAD_TEXT_MAX + 1];
+    snprintf(text, sizeof(text),
+             "rdmad was asked to %s and has said nothing for %llu ms (options.call_timeout_ms): it "
+             "is stopped or hangs; the session is closed, open a new one when rdmactl status "
+             "answers",
+             asked_to, (unsigned long long)(s->call_timeout_ns / RDMAD_NS_PER_MS));
+    rdmad_control_lose(s, RDMAD_E_TIMEOUT, text);
+    __atomic_store_n(&s->let_go_by_ns, 0, __ATOMIC_RELEASE); /* it was waited for enough */
+}
+
 struct patience {
     uint32_t heard; /* of the session, when there was last something new */
     unsigned quarters;
@@ -285,14 +302,6 @@ static uint64_t quarter_end_ns(const struct rdmad_session *s) {
                : rdmad_ns_later(rdmad_monotonic_ns(), s->call_timeout_ns / QUARTERS);
 }
 
-/* With the lock: an answer is due at once, whatever else the daemon has to do. No lease has number
- * 0. HELLO must be the first request and answered before there is a second. */
-static void patience_ask(struct rdmad_session *s, const struct rdmad_call *c) {
-    struct rdmad_lease_stat_req nothing = {.lease = 0};
-    if (c->type != RDMAD_MSG_HELLO)
-        rdmad_control_post(s, RDMAD_MSG_LEASE_STAT, &nothing, sizeof(nothing));
-}
-
 /* With the lock, after a quarter in which the call did not end: whether the daemon hangs. */
 static bool patience_is_over(struct rdmad_session *s, struct patience *p,
                              const struct rdmad_call *c) {
@@ -300,22 +309,15 @@ static bool patience_is_over(struct rdmad_session *s, struct patience *p,
         *p = (struct patience){.heard = s->heard};
     else
         p->quarters++;
-    if (p->quarters == 1)
-        patience_ask(s, c);
+    /* HELLO must be the first request and answered before there is a second. */
+    if (p->quarters == 1 && c->type != RDMAD_MSG_HELLO)
+        rdmad_control_ask(s);
     return p->quarters >= QUARTERS;
 }
 
 /* With the lock: the call ends, and with it the session. */
 static void call_give_up(struct rdmad_session *s, struct rdmad_call *c) {
-    char text[sizeof(c->text)];
-    snprintf(text, sizeof(text),
-             "rdmad was asked to %s and has said nothing for %llu ms (options.call_timeout_ms): it "
-             "is stopped or hangs; the session is closed, open a new one when rdmactl status "
-             "answers",
-             rdmad_request_words(c->type),
-             (unsigned long long)(s->call_timeout_ns / RDMAD_NS_PER_MS));
-    rdmad_control_lose(s, RDMAD_E_TIMEOUT, text);
-    __atomic_store_n(&s->let_go_by_ns, 0, __ATOMIC_RELEASE); /* it was waited for enough */
+    rdmad_control_give_up(s, rdmad_request_words(c->type));
     c->status = RDMAD_E_TIMEOUT;
 }
 

@@ -84,6 +84,11 @@ void rdmad_control_prod(struct rdmad_session *s);
 
 /* With the lock: a request whose answer nobody waits for, if the socket has room for it. */
 void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size);
+/* With the lock: posts what any daemon answers at once, whatever else it has to do. */
+void rdmad_control_ask(struct rdmad_session *s);
+/* With the lock: the daemon has been silent for too long after it was asked to do that. The session
+ * is lost, with RDMAD_E_TIMEOUT. */
+void rdmad_control_give_up(struct rdmad_session *s, const char *asked_to);
 
 /* With the lock: takes in what the socket has, without waiting. Only while no other thread sleeps
  * on the socket (or when the socket is dead): what is taken from under a sleeper does not wake it.

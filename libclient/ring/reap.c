@@ -19,6 +19,7 @@
 #include "libclient/ring/reap.h"
 #include "common/ringword.h"
 #include "libclient/base/error.h"
+#include "libclient/control/presence.h"
 #include "libclient/lease/lease.h"
 #include "libclient/ring/keep.h"
 #include "libclient/ring/let_go.h"
@@ -70,6 +71,8 @@ static bool check_gone_sometimes(struct rdmad_ring *r) {
     if (now < r->next_check_ns)
         return false;
     r->next_check_ns = now + CHECK_EVERY_NS;
+    if (r->expected)
+        rdmad_presence_ask(r->session);
     return rdmad_check_gone(r->session);
 }
 
@@ -422,6 +425,8 @@ static bool cq_has_for_program(struct rdmad_ring *r) {
 
 int rdmad_ring_arm(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
+    if (r->expected)
+        rdmad_presence_ask(r->session); /* of an event loop with a timer */
     rdmad_ring_gather(r);
     if (cq_has_for_program(r))
         return RDMAD_E_AGAIN;

@@ -14,6 +14,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
+#include "libclient/control/presence.h"
 #include "libclient/ring/keep.h"
 #include "libclient/ring/reap.h"
 #include "libclient/ring/slots.h"
@@ -230,6 +231,7 @@ bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
     assert(target < r->entries && own->state == RDMAD_SLOT_FREE && r->batch == RDMAD_NO_SLOT);
     while (rdmad_is_open(r->session) && !rdmad_ring_is_stale(r) && !ring_sq_has_room(r)) {
         nanosleep(&moment, NULL);
+        rdmad_presence_ask(r->session);
         rdmad_check_gone(r->session);
     }
     if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r))

@@ -19,6 +19,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
+#include "libclient/control/presence.h"
 #include "libclient/ring/let_go.h"
 #include "libclient/ring/reap.h"
 #include "libclient/ring/wakeup.h"
@@ -80,12 +81,19 @@ static bool wait_spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadlin
     return wait_is_over(r);
 }
 
-/* Returns when something may have come, the daemon is lost, or the deadline has passed. */
+/* Returns when something may have come, the daemon is lost or was asked whether it is there, or the
+ * deadline has passed. */
 static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
     struct pollfd p[2] = {{.fd = r->wakeup, .events = POLLIN},
                           {.fd = r->session->sock, .events = POLLRDHUP}};
+    uint64_t ask_ns = rdmad_presence_due_ns(r->session);
+    int timeout_ms = rdmad_poll_timeout(ask_ns < deadline_ns ? ask_ns : deadline_ns);
+    if (timeout_ms == 0) {
+        rdmad_presence_ask(r->session);
+        return;
+    }
     if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
-        poll(p, 2, rdmad_poll_timeout(deadline_ns));
+        poll(p, 2, timeout_ms);
     if (p[0].revents && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     ringword_disarm(&r->client->cq_wait);

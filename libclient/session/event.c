@@ -14,6 +14,7 @@
 #include "libclient/channel/incoming.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
+#include "libclient/control/presence.h"
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include "libclient/ring/create.h"
@@ -101,7 +102,7 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);
-    rdmad_control_wait(s, event_is_there, NULL, deadline);
+    rdmad_presence_wait(s, event_is_there, NULL, deadline);
     if (s->first_source) {
         rdmad_event_take_first(s, &full);
     } else if (rdmad_is_lost(s) && !s->lost_told) {

@@ -15,6 +15,7 @@
 #include "libclient/channel/channel.h"
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
+#include "libclient/control/presence.h"
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
@@ -218,6 +219,7 @@ static int session_connect(struct rdmad_session *s, const struct rdmad_options *
         rc = rdmad_resume_new(s, &address, name);
     if (rc)
         return rc;
+    rdmad_presence_begin(s);
     s->blocking_entries = o->ring_entries ? o->ring_entries : 64;
     s->guard = session_wants_guard();
     rc = rdmad_blocking_new(s);

@@ -275,6 +275,14 @@ static void explain_outcome(struct sentence *s, const struct rdmad_cqe *cqe) {
         sentence_add(s, "; whether it was done cannot be known");
 }
 
+/* Why there is no daemon any more. */
+static void explain_lost(struct sentence *s, struct rdmad_session *session) {
+    pthread_mutex_lock(&session->lock);
+    if (rdmad_is_lost(session))
+        sentence_add(s, ": %s", session->lost_text);
+    pthread_mutex_unlock(&session->lock);
+}
+
 static const struct rdmad_slot *slot_of_cqe(const struct rdmad_ring *r,
                                             const struct rdmad_cqe *cqe) {
     if (r->told && cqe == r->told_cqe)
@@ -303,4 +311,6 @@ void rdmad_ring_explain(const rdmad_ring *r, const struct rdmad_cqe *cqe, char *
     }
     explain_why(&s, cqe, slot, &k);
     explain_outcome(&s, cqe);
+    if (cqe->status == RDMAD_E_DAEMON_LOST)
+        explain_lost(&s, r->session);
 }

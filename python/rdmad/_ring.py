@@ -6,12 +6,16 @@ ring is armed while ops are in flight, and its descriptor wakes the loop.
 
 A canceled task. Its op is canceled, and the task goes on (with CancelledError) when the op has completed: then
 nothing touches its buffers any more. Entries are kept apart for cancels, so that they work on a full ring.
+
+A daemon that hangs wakes no descriptor. While something is waited for the library is called once in the session's
+patience, and asks then.
 """
 from __future__ import annotations
 
 import asyncio
 import collections
 import typing
+import weakref
 
 from ._library import NULL, check, error, ffi, lib, text
 from ._made import CONSTANTS, DaemonLostError, HandleError
@@ -42,8 +46,32 @@ class Op:
         self.result: typing.Optional[Result] = None
 
 
+class Look:
+    """Calls a method every so many seconds, from begin until it returns false. 0: never."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, look: typing.Callable[[], bool]) -> None:
+        self._loop, self._seconds = loop, seconds
+        self._look = weakref.WeakMethod(look)  # whose it is may be forgotten
+        self._timer: typing.Optional[asyncio.TimerHandle] = None
+
+    def begin(self) -> None:
+        if self._timer is None and self._seconds:
+            self._timer = self._loop.call_later(self._seconds, self._now)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _now(self) -> None:
+        self._timer = None
+        look = self._look()
+        if look is not None and look():
+            self.begin()
+
+
 class Ring:
-    def __init__(self, session: Session, entries: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, session: Session, entries: int, loop: asyncio.AbstractEventLoop, patience: float) -> None:
         core = session._core
         self._loop, self._core, self._entries = loop, core, entries
         self._session = session  # which is not closed before us, nor forgotten as long as the loop has us
@@ -62,6 +90,7 @@ class Ring:
         self._in_flight = 0  # ops, prepared or submitted
         self._flushing = self._watching = self._closing = self._destroyed = False
         self._fd = check(lib.rdmad_ring_fd(self._ring), core.session)
+        self._looks = Look(loop, patience, self._look)
 
     @property
     def closed(self) -> bool:
@@ -166,6 +195,7 @@ class Ring:
         if not self._watching:
             self._watching = True
             self._loop.add_reader(self._fd, self._readable)
+        self._looks.begin()
         self._reap()
 
     def _readable(self) -> None:
@@ -173,6 +203,11 @@ class Ring:
             self._reap()
         else:
             self._unwatch()  # of a session that is lost it stays readable
+
+    def _look(self) -> bool:
+        if not self.closed:
+            self._reap()
+        return not self.closed and bool(self._ops or self._cancels_in_flight)
 
     def _unwatch(self) -> None:
         if self._watching:
@@ -241,6 +276,7 @@ class Ring:
         while self._cancels_in_flight or self._ops:
             await asyncio.sleep(0.001)
         self._destroyed = True
+        self._looks.end()
         self._unwatch()
         lib.rdmad_ring_destroy(self._ring)
         self._session._rings -= 1

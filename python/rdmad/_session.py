@@ -60,7 +60,8 @@ class Session:
     name            shown to operators; None: the program's
     ring_entries    of the blocking calls' ring; 0: 64
     spin_us         spin so long before sleeping; None: as the daemon advises
-    call_timeout_ms how long the daemon may be silent while a call waits for it; 0: 30 s, -1: for ever
+    call_timeout_ms how long the daemon may be silent when it was asked something; 0: 30 s, -1: for ever. What waits
+                    asks as often whether it is there
     resume          the session outlives its daemon
 
     Times are milliseconds. timeout_ms of what waits: -1 for ever, 0 not at all. timeout_ms of what asks another

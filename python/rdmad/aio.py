@@ -32,8 +32,9 @@ from ._lease import Lease as BlockingLease, Notification
 from ._library import NULL, Buffer, Memory, ffi, lib
 from ._made import CONSTANTS, ChannelKind, EventType, HandleError, ProtocolError, Right, TooSmallError
 from ._pool import Pool
-from ._ring import Result, Ring
+from ._ring import Look, Result, Ring
 
+PATIENCE_MS = 30000  # as the library's
 MOST_EVENTS = 4096  # that nobody has asked for; then the session's descriptor is not looked at
 T = typing.TypeVar("T")
 
@@ -277,7 +278,9 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self.blocking = await self._ask(functools.partial(_session.Session, **self._options))
         try:
-            self._ring = Ring(self.blocking, self._entries, self._loop)
+            patience = max(self._options.get("call_timeout_ms") or PATIENCE_MS, 0) / 1000
+            self._ring = Ring(self.blocking, self._entries, self._loop, patience)
+            self._looks = Look(self._loop, patience, self._look)
             self._fd = self.blocking.fileno()
         except BaseException:
             self.blocking.close()
@@ -371,6 +374,13 @@ class Session:
         elif self._watching and not wanted:
             self._loop.remove_reader(self._fd)
         self._watching = wanted
+        if wanted:
+            self._looks.begin()
+
+    def _look(self) -> bool:
+        if self._watching:
+            self._readable()
+        return self._watching
 
     def _readable(self) -> None:
         try:
@@ -411,6 +421,7 @@ class Session:
         self._wait_event.clear()
         self._wait_incoming.clear()
         self._watch()
+        self._looks.end()
         await self._loop.run_in_executor(None, self.blocking.close)
 
     async def __aenter__(self) -> "Session":

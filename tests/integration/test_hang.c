@@ -4,36 +4,16 @@
  * clients' calls end, its peers see its leases lost, and when it goes on nothing moves that was
  * given up meanwhile.
  */
-#include "tests/support/client.h"
+#include "tests/support/hang.h"
 #include "tests/support/two.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PATIENCE = 600 }; /* a busy machine must not make a daemon look as if it hung */
 
-static void hang(struct tdaemon *d) {
-    int status;
-    CHECK(!kill(tdaemon_pid(d), SIGSTOP), "SIGSTOP");
-    CHECK(waitpid(tdaemon_pid(d), &status, WUNTRACED) == tdaemon_pid(d) && WIFSTOPPED(status),
-          "it did not stop");
-}
-
-static void go_on(struct tdaemon *d) {
-    CHECK(!kill(tdaemon_pid(d), SIGCONT), "SIGCONT");
-}
-
 /* ---- calls --------------------------------------------------------------------------------- */
-
-static int open_patient(const struct tdaemon *d, int64_t call_timeout_ms, rdmad_session **out) {
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    options.runtime_dir = tdaemon_dir(d);
-    options.call_timeout_ms = call_timeout_ms;
-    return rdmad_open(&options, out);
-}
 
 /* What a client has, each with a session of its own, before the daemon hangs. */
 struct scene {

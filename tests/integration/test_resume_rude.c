@@ -4,72 +4,17 @@
  * or hand back what was never theirs.
  */
 #include "common/uri.h"
-#include "tests/support/harness.h"
-#include "tests/support/rawclient.h"
+#include "tests/support/raw_resume.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { POOL = 4 << 20 };
 static const uint64_t ttl_ns = UINT64_C(600000000000);
-
-static int offer(int sock, struct rdmad_resume_proof *out, char *text) {
-    struct rdmad_resume_offer_req req = {.reserved = 0};
-    struct raw_packet reply;
-    int status = raw_request(sock, RDMAD_MSG_RESUME_OFFER, &req, sizeof(req), &reply);
-    if (status)
-        snprintf(text, RDMAD_TEXT_MAX + 1, "%s", raw_text(&reply));
-    else
-        memcpy(out, raw_body(&reply), sizeof(*out));
-    return status;
-}
-
-static int prove(int sock, const struct rdmad_resume_proof *proof) {
-    struct raw_packet reply;
-    return raw_request(sock, RDMAD_MSG_SESSION_RESUME, proof, sizeof(*proof), &reply);
-}
-
-/* A session that can be resumed. */
-static int offered(struct tdaemon *d, struct rdmad_resume_proof *proof) {
-    char text[RDMAD_TEXT_MAX + 1] = "";
-    int sock = raw_session(tdaemon_dir(d));
-    int status = offer(sock, proof, text);
-    if (status == RDMAD_E_UNSUPPORTED)
-        skip("%s", text);
-    CHECK(status == 0, "%s", text);
-    return sock;
-}
-
-static void pool_of(int sock, struct raw_pool *p) {
-    char text[RDMAD_TEXT_MAX + 1] = "";
-    CHECK(raw_pool_make(sock, POOL, 0, p) == 0, "pool");
-    memset(p->base, 7, p->bytes);
-    CHECK(fcntl(p->fd, F_ADD_SEALS, F_SEAL_SEAL) == 0, "%s", strerror(errno));
-    CHECK(raw_pool_ready(sock, p->handle, text) == 0, "%s", text);
-}
-
-/* The status of the answer; text says why it was refused. */
-static int pool_back(int sock, uint64_t number, const struct raw_pool *p, char *text) {
-    struct {
-        struct rdmad_msg_header header;
-        struct rdmad_pool_resume_req body;
-    } m = {.body = {.pool = number, .bytes = p->bytes}};
-    struct raw_packet reply;
-    raw_header(&m.header, RDMAD_MSG_POOL_RESUME, sizeof(m.body));
-    CHECK(raw_send(sock, &m, sizeof(m), &p->fd, 1) == 0, "cannot send");
-    CHECK(raw_recv(sock, &reply, (int)TEST_PATIENCE_MS), "no answer");
-    text[0] = '\0';
-    if (reply.header.status) {
-        snprintf(text, RDMAD_TEXT_MAX + 1, "%s", raw_text(&reply));
-        return reply.header.status;
-    }
-    return raw_pool_ready(sock, number, text);
-}
 
 static void punch(const struct raw_pool *p, size_t at, size_t bytes) {
     CHECK(fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes) ==
@@ -88,10 +33,10 @@ static void a_hole_costs_its_maker_the_session_and_the_daemon_no_page(void) {
         struct raw_pool pool, mine, theirs;
         struct raw_ring ring;
         struct rdmad_cqe cqe;
-        int sock = offered(d, &proof), other = raw_session(tdaemon_dir(d));
+        int sock = raw_offered(d, &proof), other = raw_session(tdaemon_dir(d));
         CHECK(raw_pool_create(other, POOL, 0, &theirs) == 0, "pool");
-        pool_of(sock, &pool);
-        pool_of(sock, &mine);
+        raw_pool_to_keep(sock, POOL, &pool);
+        raw_pool_to_keep(sock, POOL, &mine);
         CHECK(raw_ring_create(sock, 16, &ring) == 0, "ring");
         struct rdmad_lease_grant_req grant = {.pool = pool.handle,
                                               .length = pool.bytes,
@@ -121,7 +66,7 @@ static void a_hole_costs_its_maker_the_session_and_the_daemon_no_page(void) {
         struct raw_pool more;
         CHECK(raw_pool_create(other, POOL, 0, &more) == 0, "a neighbour has no pool any more");
         sock = raw_session(tdaemon_dir(d));
-        CHECK(offer(sock, &proof, text) == RDMAD_E_UNSUPPORTED, "who did it may do it again");
+        CHECK(raw_offer(sock, &proof, text) == RDMAD_E_UNSUPPORTED, "who did it may do it again");
         close(sock);
         close(other);
         raw_ring_unmap(&ring);
@@ -138,7 +83,7 @@ static void a_hole_before_it_is_ready_is_refused(void) {
     struct rdmad_resume_proof proof;
     char text[RDMAD_TEXT_MAX + 1];
     struct raw_pool p;
-    int sock = offered(d, &proof);
+    int sock = raw_offered(d, &proof);
     CHECK(raw_pool_make(sock, POOL, 0, &p) == 0, "pool");
     memset(p.base, 7, p.bytes);
     CHECK(raw_pool_ready(sock, p.handle, text) == RDMAD_E_PERM && strstr(text, "not sealed"), "%s",
@@ -158,9 +103,9 @@ static void a_proof_is_for_one_session_of_one_user(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct rdmad_resume_proof proof, other;
     char text[RDMAD_TEXT_MAX + 1];
-    int sock = offered(d, &proof), again = raw_session(tdaemon_dir(d));
-    CHECK(offer(sock, &other, text) == RDMAD_E_PROTOCOL, "a second offer");
-    CHECK(prove(again, &proof) == RDMAD_E_BUSY, "the session is there twice");
+    int sock = raw_offered(d, &proof), again = raw_session(tdaemon_dir(d));
+    CHECK(raw_offer(sock, &other, text) == RDMAD_E_PROTOCOL, "a second offer");
+    CHECK(raw_prove(again, &proof) == RDMAD_E_BUSY, "the session is there twice");
     close(sock);
     close(again);
     sleep_ms(200);
@@ -170,18 +115,18 @@ static void a_proof_is_for_one_session_of_one_user(void) {
         other = proof;
         ((uint8_t *)&other)[bit / 8] ^= (uint8_t)(1u << bit % 8);
         sock = raw_session(tdaemon_dir(d));
-        CHECK(prove(sock, &other) == RDMAD_E_PERM, "bit %u may be another", bit);
+        CHECK(raw_prove(sock, &other) == RDMAD_E_PERM, "bit %u may be another", bit);
         close(sock);
     }
     sock = raw_session(tdaemon_dir(d));
     struct raw_pool p;
     CHECK(raw_pool_create(sock, 4096, 0, &p) == 0, "pool");
-    CHECK(prove(sock, &proof) == RDMAD_E_PROTOCOL, "a session that has a pool is resumed");
-    CHECK(offer(sock, &other, text) == RDMAD_E_PROTOCOL, "and offered");
+    CHECK(raw_prove(sock, &proof) == RDMAD_E_PROTOCOL, "a session that has a pool is resumed");
+    CHECK(raw_offer(sock, &other, text) == RDMAD_E_PROTOCOL, "and offered");
     close(sock);
     raw_pool_unmap(&p);
     sock = raw_session(tdaemon_dir(d));
-    CHECK(prove(sock, &proof) == 0, "the proof is refused");
+    CHECK(raw_prove(sock, &proof) == 0, "the proof is refused");
     json_t *shown = tdaemon_call(d, "session.show", NULL);
     const json_t *rows = json_object_get(shown, "sessions");
     const json_t *row = json_array_get(rows, json_array_size(rows) - 1); /* the newest */
@@ -202,7 +147,7 @@ static void as_another(void *arg) {
     const struct attempt *a = arg;
     CHECK(setgid(65534) == 0 && setuid(65534) == 0, "%s", strerror(errno));
     int sock = raw_session(tdaemon_dir(a->d));
-    CHECK(prove(sock, &a->proof) == RDMAD_E_PERM, "another user's proof is taken");
+    CHECK(raw_prove(sock, &a->proof) == RDMAD_E_PERM, "another user's proof is taken");
     close(sock);
 }
 
@@ -210,7 +155,7 @@ static void another_user_has_nothing_of_a_proof(void) {
     if (geteuid())
         skip("only root can be another user");
     struct attempt a = {.d = tdaemon_start("127.0.0.1", NULL)};
-    int sock = offered(a.d, &a.proof);
+    int sock = raw_offered(a.d, &a.proof);
     CHECK(chmod(tdaemon_dir(a.d), 0755) == 0, "%s", strerror(errno));
     close(sock);
     sleep_ms(200);
@@ -223,32 +168,24 @@ static void numbers_are_those_that_it_can_have_had(void) {
     struct rdmad_resume_proof proof;
     char text[RDMAD_TEXT_MAX + 1];
     struct raw_pool p;
-    int sock = offered(d, &proof);
-    pool_of(sock, &p);
-    CHECK(pool_back(sock, p.handle, &p, text) == RDMAD_E_PROTOCOL, "in its first life: %s", text);
+    int sock = raw_offered(d, &proof);
+    raw_pool_to_keep(sock, POOL, &p);
+    CHECK(raw_pool_back(sock, p.handle, &p, text) == RDMAD_E_PROTOCOL, "in its first life: %s",
+          text);
     close(sock);
     tdaemon_kill(d);
     tdaemon_restart(d);
     sock = raw_session(tdaemon_dir(d));
-    CHECK(prove(sock, &proof) == 0, "the proof is refused");
-    CHECK(pool_back(sock, 0, &p, text) == RDMAD_E_HANDLE, "number 0: %s", text);
-    CHECK(pool_back(sock, UINT64_C(1) << 32 | 65535, &p, text) == RDMAD_E_HANDLE, "65535: %s",
+    CHECK(raw_prove(sock, &proof) == 0, "the proof is refused");
+    CHECK(raw_pool_back(sock, 0, &p, text) == RDMAD_E_HANDLE, "number 0: %s", text);
+    CHECK(raw_pool_back(sock, UINT64_C(1) << 32 | 65535, &p, text) == RDMAD_E_HANDLE, "65535: %s",
           text);
-    CHECK(pool_back(sock, UINT64_MAX, &p, text) == RDMAD_E_HANDLE, "the last: %s", text);
-    CHECK(pool_back(sock, p.handle, &p, text) == 0, "%s", text);
-    CHECK(pool_back(sock, p.handle, &p, text) == RDMAD_E_EXISTS, "twice: %s", text);
+    CHECK(raw_pool_back(sock, UINT64_MAX, &p, text) == RDMAD_E_HANDLE, "the last: %s", text);
+    CHECK(raw_pool_back(sock, p.handle, &p, text) == 0, "%s", text);
+    CHECK(raw_pool_back(sock, p.handle, &p, text) == RDMAD_E_EXISTS, "twice: %s", text);
     close(sock);
     raw_pool_unmap(&p);
     tdaemon_stop(d);
-}
-
-static int lease_back(int sock, const struct rdmad_lease_resume_req *req,
-                      struct rdmad_lease_grant_rep *out) {
-    struct raw_packet reply;
-    int status = raw_request(sock, RDMAD_MSG_LEASE_RESUME, req, sizeof(*req), &reply);
-    if (!status)
-        memcpy(out, raw_body(&reply), sizeof(*out));
-    return status;
 }
 
 static void only_who_granted_a_lease_brings_it_back(void) {
@@ -258,9 +195,9 @@ static void only_who_granted_a_lease_brings_it_back(void) {
     char text[RDMAD_TEXT_MAX + 1];
     struct raw_pool p, theirs;
     struct rdmad_uri uri;
-    int sock = offered(d, &owner), other = offered(d, &lessee);
-    pool_of(sock, &p);
-    pool_of(other, &theirs);
+    int sock = raw_offered(d, &owner), other = raw_offered(d, &lessee);
+    raw_pool_to_keep(sock, POOL, &p);
+    raw_pool_to_keep(other, POOL, &theirs);
     CHECK(raw_grant(sock, &p, ttl_ns, &lease, text) == 0, "%s", text);
     CHECK(!rdmad_uri_parse(lease.uri, &uri), "%s", lease.uri);
     struct rdmad_lease_resume_req req = {
@@ -275,25 +212,26 @@ static void only_who_granted_a_lease_brings_it_back(void) {
     tdaemon_restart(d);
     sock = raw_session(tdaemon_dir(d));
     other = raw_session(tdaemon_dir(d));
-    CHECK(prove(sock, &owner) == 0 && prove(other, &lessee) == 0, "the proofs are refused");
-    CHECK(pool_back(sock, p.handle, &p, text) == 0, "%s", text);
-    CHECK(pool_back(other, theirs.handle, &theirs, text) == 0, "%s", text);
+    CHECK(raw_prove(sock, &owner) == 0 && raw_prove(other, &lessee) == 0, "the proofs are refused");
+    CHECK(raw_pool_back(sock, p.handle, &p, text) == 0, "%s", text);
+    CHECK(raw_pool_back(other, theirs.handle, &theirs, text) == 0, "%s", text);
     CHECK(p.base[0] == 7 && p.base[POOL - 1] == 7, "other contents");
     /* The lessee knows number and secret, and would be asked by all others. */
-    CHECK(lease_back(other, &req, &back) == RDMAD_E_NO_LEASE, "a lessee brings the lease back");
+    CHECK(raw_lease_back(other, &req, &back) == RDMAD_E_NO_LEASE, "a lessee brings the lease back");
     req.key[0] ^= 1;
-    CHECK(lease_back(sock, &req, &back) == RDMAD_E_NO_LEASE, "a wrong secret does");
+    CHECK(raw_lease_back(sock, &req, &back) == RDMAD_E_NO_LEASE, "a wrong secret does");
     req.key[0] ^= 1;
     req.left_ns = ttl_ns + 1;
-    CHECK(lease_back(sock, &req, &back) == RDMAD_E_RANGE, "it grows older than it was");
+    CHECK(raw_lease_back(sock, &req, &back) == RDMAD_E_RANGE, "it grows older than it was");
     req.left_ns = 0;
-    CHECK(lease_back(sock, &req, &back) == RDMAD_E_LEASE_EXPIRED, "it comes back dead");
+    CHECK(raw_lease_back(sock, &req, &back) == RDMAD_E_LEASE_EXPIRED, "it comes back dead");
     req.left_ns = ttl_ns / 2;
-    CHECK(lease_back(sock, &req, &back) == 0, "its owner does not");
+    CHECK(raw_lease_back(sock, &req, &back) == 0, "its owner does not");
     CHECK(strcmp(back.uri, lease.uri) == 0, "%s is %s now", lease.uri, back.uri);
-    CHECK(lease_back(sock, &req, &back) == RDMAD_E_EXISTS, "it is there twice");
+    CHECK(raw_lease_back(sock, &req, &back) == RDMAD_E_EXISTS, "it is there twice");
     CHECK(raw_revoke(sock, lease.lease) == 0, "it cannot be revoked");
-    CHECK(lease_back(sock, &req, &back) == RDMAD_E_LEASE_REVOKED, "what was revoked comes back");
+    CHECK(raw_lease_back(sock, &req, &back) == RDMAD_E_LEASE_REVOKED,
+          "what was revoked comes back");
     CHECK(raw_grant(sock, &p, ttl_ns, &back, text) == 0 && back.lease != lease.lease,
           "its number is given out again");
     close(sock);
@@ -320,8 +258,8 @@ static void what_is_kept_of_a_budget_lies_in_it_once(void) {
     struct raw_packet reply;
     struct raw_pool p;
     uint64_t number, earlier;
-    int sock = offered(d, &proof);
-    pool_of(sock, &p);
+    int sock = raw_offered(d, &proof);
+    raw_pool_to_keep(sock, POOL, &p);
     struct rdmad_service_resume_req req = {.listen = {.budget_pool = p.handle,
                                                       .budget_offset = 4096,
                                                       .budget_length = POOL - 4096,
@@ -338,7 +276,7 @@ static void what_is_kept_of_a_budget_lies_in_it_once(void) {
     tdaemon_kill(d);
     tdaemon_restart(d);
     sock = raw_session(tdaemon_dir(d));
-    CHECK(prove(sock, &proof) == 0 && pool_back(sock, p.handle, &p, text) == 0, "%s", text);
+    CHECK(raw_prove(sock, &proof) == 0 && raw_pool_back(sock, p.handle, &p, text) == 0, "%s", text);
     for (unsigned i = 0; i < 6; i++)
         bad[i] = req;
     bad[0].kept.count = RDMAD_KEPT_PER_REQUEST + 1;
@@ -408,10 +346,10 @@ static void parted_begin(struct parted *p) {
     struct raw_packet packet;
     struct rdmad_uri uri;
     *p = (struct parted){.d = tdaemon_start("127.0.0.1", NULL)};
-    p->owner = offered(p->d, &p->owner_proof);
-    p->lessee = offered(p->d, &p->lessee_proof);
-    pool_of(p->owner, &p->pool);
-    pool_of(p->lessee, &p->theirs);
+    p->owner = raw_offered(p->d, &p->owner_proof);
+    p->lessee = raw_offered(p->d, &p->lessee_proof);
+    raw_pool_to_keep(p->owner, POOL, &p->pool);
+    raw_pool_to_keep(p->lessee, POOL, &p->theirs);
     CHECK(p->pool.handle == p->theirs.handle, "their pools have different numbers");
     CHECK(grant_of(p->owner, &p->pool, POOL / 2, "", &lease) == 0, "it grants nothing");
     CHECK(!rdmad_uri_parse(lease.uri, &uri), "%s", lease.uri);
@@ -456,10 +394,10 @@ static void parted_again(struct parted *p) {
     p->lessee = raw_session(tdaemon_dir(p->d));
     CHECK(part_back(p->owner, &p->part, p->part.parent) == RDMAD_E_PROTOCOL,
           "it is brought back to a session that was not resumed");
-    CHECK(!prove(p->owner, &p->owner_proof) && !prove(p->lessee, &p->lessee_proof),
+    CHECK(!raw_prove(p->owner, &p->owner_proof) && !raw_prove(p->lessee, &p->lessee_proof),
           "the proofs are refused");
-    CHECK(pool_back(p->owner, p->pool.handle, &p->pool, text) == 0, "%s", text);
-    CHECK(pool_back(p->lessee, p->theirs.handle, &p->theirs, text) == 0, "%s", text);
+    CHECK(raw_pool_back(p->owner, p->pool.handle, &p->pool, text) == 0, "%s", text);
+    CHECK(raw_pool_back(p->lessee, p->theirs.handle, &p->theirs, text) == 0, "%s", text);
 }
 
 /* Every term by itself, as somebody would like it. */
@@ -495,7 +433,7 @@ static void a_part_is_brought_back_as_it_was_or_not_at_all(void) {
     parted_again(&p);
     uint64_t parent = p.part.parent;
     CHECK(part_back(p.owner, &p.part, parent) == RDMAD_E_NO_LEASE, "without what it is a part of");
-    CHECK(lease_back(p.owner, &p.again, &back) == 0, "its owner does not bring the lease back");
+    CHECK(raw_lease_back(p.owner, &p.again, &back) == 0, "its owner does not bring the lease back");
     CHECK(part_back(p.lessee, &p.part, parent) == RDMAD_E_NO_LEASE, "who made it brings it back");
     wider_terms_are_refused(&p);
     CHECK(!grant_of(p.owner, &p.pool, POOL, "", &plain) &&

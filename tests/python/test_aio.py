@@ -36,6 +36,16 @@ def stop(pid):
         time.sleep(0.001)
 
 
+def started(work, address):
+    """A daemon of its own, which serves."""
+    daemon = subprocess.Popen([os.environ["rdmad"], "--runtime-dir", work, "--listen", address],
+                              stderr=subprocess.DEVNULL)
+    while subprocess.run([os.environ["rdmactl"], "-d", work, "status"], capture_output=True).returncode:
+        assert daemon.poll() is None, "it has ended"
+        time.sleep(0.02)
+    return daemon
+
+
 class Pair(unittest.IsolatedAsyncioTestCase):
     """An owner at A, a lessee at B."""
 
@@ -262,15 +272,7 @@ class Loop(Pair):
             kept.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{kept.getsockname()[1]}"
 
-            def start():
-                daemon = subprocess.Popen([os.environ["rdmad"], "--runtime-dir", work, "--listen", address],
-                                          stderr=subprocess.DEVNULL)
-                while subprocess.run([os.environ["rdmactl"], "-d", work, "status"], capture_output=True).returncode:
-                    self.assertIsNone(daemon.poll())
-                    time.sleep(0.02)
-                return daemon
-
-            daemon = start()
+            daemon = started(work, address)
             async with rdmad.aio.Session(runtime_dir=work) as owner, rdmad.aio.Session(runtime_dir=work) as lessee:
                 box, piece = owner.pool(4096).alloc(64), lessee.pool(4096).alloc(64)
                 box[:] = b"x" * 64
@@ -280,7 +282,7 @@ class Loop(Pair):
                 daemon.kill()
                 daemon.wait()
                 reads = asyncio.gather(*(there.read(0, piece[i * 8:i * 8 + 8]) for i in range(4)), return_exceptions=True)
-                daemon = await asyncio.to_thread(start)
+                daemon = await asyncio.to_thread(started, work, address)
                 await asyncio.wait_for(reads, LONG)
                 piece[:] = bytes(64)
                 while piece != box:  # the owner may be back later than the lessee
@@ -290,6 +292,32 @@ class Loop(Pair):
                         await asyncio.sleep(0.01)
             daemon.terminate()
             daemon.wait()
+
+    async def test_a_daemon_that_hangs(self):
+        """What waits for an op finds out, and so does what waits for an event or a connection alone."""
+        with tempfile.TemporaryDirectory() as work:
+            daemon = await asyncio.to_thread(started, work, "127.0.0.1:0")
+            options = {"runtime_dir": work, "call_timeout_ms": 600}
+            async with rdmad.aio.Session(**options) as reads, rdmad.aio.Session(**options) as hears, \
+                    rdmad.aio.Session(**options) as listens:
+                box, piece = (reads.pool(4096).alloc(64) for _ in range(2))
+                there = await reads.attach((await reads.grant(box)).uri)
+                await there.read(0, piece)
+                service = await listens.listen("hung")
+                stop(daemon.pid)
+                read = asyncio.ensure_future(there.read(0, piece))
+                event, accept = asyncio.ensure_future(hears.next_event()), asyncio.ensure_future(service.accept())
+                try:
+                    with self.assertRaises(rdmad.DaemonLostError) as caught:
+                        await asyncio.wait_for(asyncio.shield(read), LONG)
+                    self.assertIn("said nothing for 600 ms", str(caught.exception))
+                    self.assertEqual((await asyncio.wait_for(event, LONG)).type, rdmad.EventType.SESSION_LOST)
+                    with self.assertRaises(rdmad.DaemonLostError):
+                        await asyncio.wait_for(accept, LONG)
+                finally:
+                    os.kill(daemon.pid, signal.SIGCONT)
+            daemon.terminate()
+            self.assertEqual(daemon.wait(), 0)
 
     async def test_close_cancels_what_is_in_flight(self):
         near, far = await self.channel()

@@ -2,9 +2,11 @@
 /*
  * Many threads at one session, for ThreadSanitizer: blocking transfers that share a ring, blocking
  * receives with their own, threads with a ring each that submit, cancel and are called back,
- * requests under way at the same time, a thread that waits for events. The daemon is fake_daemon.c;
- * what is looked at here is the library's own state, the ring's memory has tsan_client_ring.c.
+ * requests under way at the same time, a thread that waits for events; and all that wait ask
+ * whether the daemon is there. The daemon is fake_daemon.c; what is looked at here is the library's
+ * own state, the ring's memory has tsan_client_ring.c.
  */
+#include "libclient/control/presence.h" /* first: its parameters are named as our globals */
 #include "tests/unit/fake_daemon.h"
 
 #include <rdmad/rdmad.h>
@@ -148,6 +150,22 @@ static void *take_events(void *unused) {
     return NULL;
 }
 
+/* Whoever sleeps next asks, as soon as the last question has its answer. */
+static void *hurry_questions(void *unused) {
+    unsigned questions = 0;
+    while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+        pthread_mutex_lock(&session->lock);
+        if (session->heard != session->asked_heard && rdmad_presence_due_ns(session)) {
+            __atomic_store_n(&session->ask_ns, 0, __ATOMIC_RELAXED);
+            questions++;
+        }
+        pthread_mutex_unlock(&session->lock);
+        usleep(200);
+    }
+    must(questions > 1 ? 0 : -1, "questions");
+    return unused;
+}
+
 static pthread_t threads[WRITERS + RECEIVERS + RINGS + 2];
 static unsigned nthreads;
 
@@ -158,7 +176,7 @@ static void start(unsigned n, void *(*run)(void *)) {
 
 int main(void) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
-    pthread_t server, listener;
+    pthread_t server, listener, hurry;
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
 
     fake_start(&fake);
@@ -172,6 +190,7 @@ int main(void) {
 
     pthread_create(&listener, NULL, take_events, NULL);
     pthread_create(&server, NULL, serve_rings, NULL);
+    pthread_create(&hurry, NULL, hurry_questions, NULL);
     start(2, attach_often);
     start(WRITERS, write_often);
     start(RECEIVERS, receive_often);
@@ -182,6 +201,7 @@ int main(void) {
     pthread_join(listener, NULL);
     __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
     pthread_join(server, NULL);
+    pthread_join(hurry, NULL);
     rdmad_close(session);
     fake_stop(&fake);
     return 0;
