@@ -375,7 +375,7 @@ echo "$size bytes moved by a tenant's socket alone"
 echo "* the rules of docs/SECURITY.md leave a user little of each limit, and more to whom is known"
 python3 - "$RDMAD_SOURCE/docs/SECURITY.md" >"$work/little.json" <<'PYTHON'
 import re, sys
-block = re.search(r"```json\n(.*?)```", open(sys.argv[1], encoding="utf-8").read(), re.S).group(1)
+block = re.search(r'```\n("policy".*?)```', open(sys.argv[1], encoding="utf-8").read(), re.S).group(1)
 print("{" + block.replace('"group": "hpc"', '"uid": 1005') + "}")
 PYTHON
 start_as little "$work/none" "$(<"$work/little.json")"
