@@ -72,13 +72,18 @@ static bool one_round(const rdmad_session *s, rdmad_lease *there, const char *fa
     return true;
 }
 
-/* Whether it goes on at a next daemon. That its lease has more time is fine, and nothing else may
- * happen. */
+/* That its lease has more time, or that an operator has it wait. */
+static bool is_harmless(uint32_t event) {
+    return event == RDMAD_EVENT_LEASE_RENEWED || event == RDMAD_EVENT_PAUSED ||
+           event == RDMAD_EVENT_RESUMED;
+}
+
+/* Whether it goes on at a next daemon. Nothing else may happen but what is harmless. */
 static bool resumed(rdmad_session *s, const char *whose) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
     bool any = false;
     while (rdmad_next_event(s, 0, &e) == 0) {
-        if (e.type != RDMAD_EVENT_SESSION_RESUMED && e.type != RDMAD_EVENT_LEASE_RENEWED)
+        if (e.type != RDMAD_EVENT_SESSION_RESUMED && !is_harmless(e.type))
             errx(1, "round %lu: %s: event %u: %s", load.rounds, whose, e.type, e.text);
         any = any || e.type == RDMAD_EVENT_SESSION_RESUMED;
     }
