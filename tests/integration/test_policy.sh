@@ -103,7 +103,7 @@ expect "d['shown'] == 'own' and d['objects']['sessions'] == 0 and d['objects']['
 expect "d['shown'] == 'all' and d['objects']['sessions'] == 3" root -j status
 expect "{r['uid'] for r in d['sessions'] + d['users']} == {1000} and d['links'] is d['peers'] is None" user 1000 -j top -i 100ms
 expect "{r['uid'] for r in d['sessions']} == {0, 1000, 1001} and d['links'] == d['peers'] == []" root -j top -i 100ms
-for verb in "peer show" "link show" metrics "config show" "top -b -n 1 -l" "top -b -n 1 -p" "top -j -p"; do
+for verb in "peer show" "link show" metrics "config show" "top -b -n 1 -l" "top -b -n 1 -p"; do
     # shellcheck disable=SC2086 # words
     expect_refused 'admin "all"' user 1000 $verb
     # shellcheck disable=SC2086 # words

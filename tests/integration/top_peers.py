@@ -30,7 +30,13 @@ LOOKS = [
      link(6, "gamma", 9000),
      link(7, "delta", 5000, state="closing"),
      link(8, "epsilon", 700, bytes_read=800000),
-     link(10, "eta", 300, state="closing")],
+     link(10, "eta", 300, state="closing"),
+     link(11, "theta", 100, state="closing"),
+     link(11, "theta", 200),
+     link(12, "iota", 100),
+     link(12, "iota", 300, worker=1),
+     link(13, "kappa", 100, session=4),
+     link(13, "kappa", 300, session=5)],
     [link(3, "beta", 1100, ops_failed=9, bytes_written=7000000, retransmits=93, ops_inflight=2, p99=40),
      link(3, "beta", 440, worker=1, ops_inflight=3, p99=80, ops_failed=1),
      link(4, "beta", 60, bytes_read=31000),  # the same daemon has dialled, too
@@ -39,7 +45,11 @@ LOOKS = [
      link(7, "delta", 6000, p99=3000),  # beside the one that ends
      link(8, "epsilon", 20, bytes_read=9000000),  # has gone and come back
      link(9, "zeta", 60, ops_failed=6, retransmits=4),
-     link(10, "eta", 500)],  # after one that has ended
+     link(10, "eta", 500),  # after one that has ended
+     link(11, "theta", 150, state="closing"),
+     link(11, "theta", 260, state="closing"),
+     link(12, "iota", 307, worker=1),  # the other worker's has gone, and the other session's
+     link(13, "kappa", 308, session=5)],
 ]
 # Links, ops, failed, bytes read and written, retransmits, queue and p99 of the time between; gamma's only link has gone.
 WANTED = {
@@ -49,6 +59,9 @@ WANTED = {
     "epsilon": (1, 20, 0, 9000000, 0, 0, 0, None),
     "zeta": (1, 60, 6, 0, 0, 4, 0, None),
     "eta": (1, 500, 0, 0, 0, 0, 0, None),
+    "theta": (2, 110, 0, 0, 0, 0, 0, None),
+    "iota": (1, 7, 0, 0, 0, 0, 0, None),
+    "kappa": (1, 8, 0, 0, 0, 0, 0, None),
 }
 
 
@@ -70,7 +83,8 @@ def counts(row, span_s):
 
 def span_of(rows, ops):
     """The time between the looks, of which only this is known: so many ops were done in it."""
-    return ops / sum(row["ops_per_s"] for row in rows)
+    rate = sum(row["ops_per_s"] for row in rows)
+    return ops / rate if rate else fail(f"{ops} ops were done between the looks, and none is told: {rows}")
 
 
 def check_json():
@@ -82,7 +96,7 @@ def check_json():
     if [row["peer"] for row in said["peers"]][:2] != ["epsilon", "beta"]:
         fail(f"by bytes: {said['peers']}")
     links = sorted((row["peer"], *counts(row, span_s)[:1]) for row in said["links"])
-    if links != [(3, 40), (3, 100), (4, 10), (5, 30), (7, 1), (7, 6000), (8, 20), (9, 60), (10, 500)]:
+    if links != [(3, 40), (3, 100), (4, 10), (5, 30), (7, 1), (7, 6000), (8, 20), (9, 60), (10, 500), (11, 50), (11, 60), (12, 7), (13, 8)]:
         fail(f"ops of links are {links}")
     if [row["peer"] for row in said["links"]][:2] != [8, 3] or said["links"][1]["node"] != "beta":
         fail(f"links by bytes: {said['links']}")
@@ -95,18 +109,19 @@ def rows_of(door, *options):
 
 def check_tables():
     door = Door(RDMACTL, MadeUp())
-    for key, first in (("bytes", "epsilon"), ("ops", "delta"), ("p99", "delta"), ("memory", "epsilon"), ("queue", STRANGER)):
+    for key, *first in (("bytes", "epsilon", "beta"), ("ops", "delta", "eta"), ("p99", "delta", "beta"),
+                        ("memory", "epsilon", "beta"), ("queue", STRANGER, "beta")):
         head, rows = rows_of(door, "-p", "-s", key)
         if head != ["PEER", "LINKS", "OPS/S", "READ/S", "WRITTEN/S", "P99", "QUEUE", "FAILED", "RETRANSMITS"]:
             fail(f"columns of peers: {head}")
-        if rows[0][0] != first or len(rows) != len(WANTED):
+        if [row[0] for row in rows[:2]] != first or len(rows) != len(WANTED):
             fail(f"peers by {key}: {rows}")
     row = {row[0]: row for row in rows}
     if row["beta"][1] != "3" or row["beta"][-3:] != ["5", "3", "3"] or row["zeta"][-4:] != ["-", "0", "6", "4"]:
         fail(f"links, queue, failures or retransmits of peers: {rows}")
-    for key, first in (("bytes", "8"), ("ops", "7"), ("p99", "7"), ("memory", "8"), ("queue", "5")):
+    for key, *first in ("bytes", "8", "3"), ("ops", "7", "10"), ("p99", "7", "3"), ("memory", "8", "3"), ("queue", "5", "3"):
         head, rows = rows_of(door, "-l", "-s", key)
-        if head[0] != "PEER" or rows[0][0] != first or len(rows) != len(LOOKS[1]):
+        if head[0] != "PEER" or [row[0] for row in rows[:2]] != first or len(rows) != len(LOOKS[1]):
             fail(f"links by {key}: {head} {rows}")
 
 
