@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_top.c - sessions, users or links by what they move right now: two looks and the difference.
+ * cmd_top.c - sessions, users, links or peers by what they move right now: two looks and the
+ * difference.
  *
- * On a terminal a key changes what is shown; each of the three is another look.
+ * On a terminal a key changes what is shown. What is asked for another way is looked at anew.
  *
  * A user's share is of what all sessions together made the daemon do, in the daemon's measure: the
  * bytes that were moved and TOP_OP_COST for each op.
@@ -146,7 +147,14 @@ static json_t *sessions_json(const struct rate *rate, size_t count) {
 
 /* ---- what is shown ------------------------------------------------------------------------- */
 
-enum view { VIEW_SESSIONS, VIEW_USERS, VIEW_LINKS };
+enum view { VIEW_SESSIONS, VIEW_USERS, VIEW_LINKS, VIEW_PEERS };
+
+static const struct {
+    const char *name, *method; /* that tells what is shown */
+} views[] = {[VIEW_SESSIONS] = {"sessions", "session.show"},
+             [VIEW_USERS] = {"users", "user.show"},
+             [VIEW_LINKS] = {"links", "link.show"},
+             [VIEW_PEERS] = {"peers", "link.show"}};
 
 struct top {
     uint64_t count, interval_ms; /* count 0: until interrupted */
@@ -155,25 +163,45 @@ struct top {
     bool keys;              /* the terminal is ours */
     json_t *before, *after; /* looks of the same kind; after NULL: there is one only */
     double before_s, after_s;
+    bool own_only;      /* links are not for whoever asks */
     struct failure why; /* it could not be looked */
 };
 
-/* NULL: it did not answer, which is said when the terminal is as it was. As JSON there are sessions
- * and users. */
+static bool look_into(struct top *top, json_t *seen, const char *method) {
+    json_t *more = daemon_try(method, NULL, PATIENCE_LOOK_MS, &top->why);
+    bool answered = more != NULL;
+    json_object_update(seen, more);
+    json_decref(more);
+    return answered;
+}
+
+/* Links are of all users together. Whether that is refused is asked first, for a refusal would be
+ * an event, and one in the audit. */
+static bool look_at_rights(struct top *top) {
+    json_t *status = daemon_try("status", NULL, PATIENCE_LOOK_MS, &top->why);
+    bool answered = status != NULL;
+    if (answered && strcmp(cli_text(status, "shown"), "own") == 0)
+        top->own_only = true;
+    json_decref(status);
+    return answered;
+}
+
+/* As JSON there is all. */
+static bool look_at_all(struct top *top, json_t *seen) {
+    bool wanted = top->view == VIEW_LINKS || top->view == VIEW_PEERS; /* then it may be refused */
+    if (!look_into(top, seen, "session.show") || !look_into(top, seen, "user.show") ||
+        (!wanted && !look_at_rights(top)))
+        return false;
+    return top->own_only || look_into(top, seen, "link.show");
+}
+
+/* NULL: it did not answer, which is said when the terminal is as it was. */
 static json_t *look(struct top *top) {
-    static const char *const methods[] = {
-        [VIEW_SESSIONS] = "session.show", [VIEW_USERS] = "user.show", [VIEW_LINKS] = "link.show"};
-    const char *method = methods[cli.json ? VIEW_SESSIONS : top->view];
-    json_t *seen = daemon_try(method, NULL, PATIENCE_LOOK_MS, &top->why);
-    json_t *users =
-        seen && cli.json ? daemon_try("user.show", NULL, PATIENCE_LOOK_MS, &top->why) : NULL;
-    if (seen && cli.json && !users) {
-        json_decref(seen);
-        return NULL;
-    }
-    json_object_update(seen, users);
-    json_decref(users);
-    return seen;
+    json_t *seen = json_object();
+    if (cli.json ? look_at_all(top, seen) : look_into(top, seen, views[top->view].method))
+        return seen;
+    json_decref(seen);
+    return NULL;
 }
 
 static bool look_first(struct top *top) {
@@ -198,7 +226,6 @@ static bool look_again(struct top *top) {
 
 /* The row of keys, where there are some, and no more than the terminal has room for. */
 static void draw(const struct top *top, struct table *t) {
-    static const char *const views[] = {"sessions", "users", "links"};
     unsigned rows = 0, columns = 0;
     if (!top->batch)
         screen_clear();
@@ -207,9 +234,9 @@ static void draw(const struct top *top, struct table *t) {
         screen_size(&rows, &columns);
         snprintf(
             line, sizeof(line),
-            "%s by %s   s sessions  u users  l links   b bytes  o ops  p p99  m memory  w queue   "
-            "q quit",
-            views[top->view], key_names[sort_key]);
+            "%s by %s   s sessions  u users  l links  e peers   b bytes  o ops  p p99  m memory  "
+            "w queue   q quit",
+            views[top->view].name, key_names[sort_key]);
         printf("%.*s\n", (int)columns, line);
         rows -= 2; /* that row, and the one in which the cursor ends */
         rows += !rows;
@@ -218,34 +245,55 @@ static void draw(const struct top *top, struct table *t) {
     fflush(stdout);
 }
 
-static void show_sessions(const json_t *before, const json_t *after, const struct top *top,
-                          double span_s) {
+static struct table *top_sessions(const json_t *before, const json_t *after, double span_s) {
     size_t rows = 0;
     struct rate *rate = rates(json_object_get(before, "sessions"),
                               json_object_get(after, "sessions"), span_s, &rows);
-    if (rate && cli.json)
-        cli_print_json(
-            json_pack("{s:o, s:o}", "sessions", sessions_json(rate, rows), "users",
-                      top_users_json(json_object_get(before, "users"),
-                                     json_object_get(after, "users"), span_s, sort_key)));
-    else if (rate)
-        draw(top, sessions_table(rate, rows));
+    struct table *t = rate ? sessions_table(rate, rows) : NULL;
     free(rate);
+    return t;
+}
+
+static void show_json(const struct top *top, double span_s) {
+    const json_t *before = top->before, *after = top->after;
+    size_t rows = 0;
+    struct rate *rate = rates(json_object_get(before, "sessions"),
+                              json_object_get(after, "sessions"), span_s, &rows);
+    json_t *doc = json_pack("{s:o, s:o}", "sessions", sessions_json(rate, rate ? rows : 0), "users",
+                            top_users_json(json_object_get(before, "users"),
+                                           json_object_get(after, "users"), span_s, sort_key));
+    free(rate);
+    json_object_set_new(doc, "links",
+                        top->own_only ? json_null()
+                                      : top_links_json(before, after, span_s, sort_key));
+    json_object_set_new(doc, "peers",
+                        top->own_only ? json_null()
+                                      : top_peers_json(before, after, span_s, sort_key));
+    cli_print_json(doc);
+}
+
+static struct table *view_table(const struct top *top, double span_s) {
+    const json_t *before = top->before, *after = top->after;
+    switch (top->view) {
+    case VIEW_USERS:
+        return top_users(json_object_get(before, "users"), json_object_get(after, "users"), span_s,
+                         sort_key);
+    case VIEW_LINKS:
+        return top_links(before, after, span_s, sort_key);
+    case VIEW_PEERS:
+        return top_peers(before, after, span_s, sort_key);
+    case VIEW_SESSIONS:
+        break;
+    }
+    return top_sessions(before, after, span_s);
 }
 
 static void show(const struct top *top) {
-    const json_t *before = top->before, *after = top->after;
     double span_s = top->after_s - top->before_s;
-    if (!after)
-        draw(top, NULL);
-    else if (top->view == VIEW_LINKS)
-        draw(top, top_links(json_object_get(before, "links"), json_object_get(after, "links"),
-                            span_s, sort_key));
-    else if (top->view == VIEW_USERS && !cli.json)
-        draw(top, top_users(json_object_get(before, "users"), json_object_get(after, "users"),
-                            span_s, sort_key));
+    if (top->after && cli.json)
+        show_json(top, span_s);
     else
-        show_sessions(before, after, top, span_s);
+        draw(top, top->after ? view_table(top, span_s) : NULL);
 }
 
 /* ---- what happens -------------------------------------------------------------------------- */
@@ -253,7 +301,7 @@ static void show(const struct top *top) {
 enum next { NEXT_WAIT, NEXT_LOOK, NEXT_END, NEXT_FAILED };
 
 static enum next set_view(struct top *top, enum view view) {
-    bool other = view != top->view;
+    bool other = strcmp(views[view].method, views[top->view].method) != 0;
     top->view = view;
     if (other && !look_first(top))
         return NEXT_FAILED;
@@ -267,16 +315,17 @@ static enum next set_key(const struct top *top, enum sort_key key) {
     return NEXT_WAIT;
 }
 
-/* Views and sort keys by their first letters, but for the queue: q quits. */
+/* Views and sort keys by their first letters, but for peers, as p is p99, and the queue: q quits.
+ */
 static enum next key_pressed(struct top *top, int key) {
-    static const char views[] = "sul", keys[] = "bopmw";
+    static const char by_view[] = "sule", by_key[] = "bopmw";
     const char *at;
     if (key == 'q' || key < 0)
         return NEXT_END;
-    if (key && (at = strchr(views, key)))
-        return set_view(top, (enum view)(at - views));
-    if (key && (at = strchr(keys, key)))
-        return set_key(top, (enum sort_key)(at - keys));
+    if (key && (at = strchr(by_view, key)))
+        return set_view(top, (enum view)(at - by_view));
+    if (key && (at = strchr(by_key, key)))
+        return set_key(top, (enum sort_key)(at - by_key));
     return NEXT_WAIT;
 }
 
@@ -333,7 +382,7 @@ static bool take_sort_key(const char *name) {
 
 int cmd_top(const struct command *self, int argc, char **argv) {
     bool batch = false;
-    bool by_user = false, by_links = false;
+    bool by_user = false, by_links = false, by_peers = false;
     const char *sort = "bytes";
     uint64_t count = 0, interval_ms = 1000;
     const struct opt opts[] = {
@@ -344,6 +393,7 @@ int cmd_top(const struct command *self, int argc, char **argv) {
          "bytes, ops, p99, memory or queue: the most first"},
         {"users", 'u', OPT_FLAG, &by_user, 0, 0, NULL, "users, with all their sessions"},
         {"links", 'l', OPT_FLAG, &by_links, 0, 0, NULL, "links to peers"},
+        {"peers", 'p', OPT_FLAG, &by_peers, 0, 0, NULL, "peers, with all links to each"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
@@ -352,16 +402,17 @@ int cmd_top(const struct command *self, int argc, char **argv) {
     if (!take_sort_key(sort))
         return cli_usage_error("top sorts by bytes, ops, p99, memory or queue, not by \"%s\"",
                                sort);
-    if (by_links && (by_user || cli.json))
-        return cli_usage_error("top -l shows links alone, and has no -j: rdmactl -j link show has "
-                               "what it counts");
+    if (by_user + by_links + by_peers > 1)
+        return cli_usage_error("top shows users (-u), links (-l) or peers (-p), one of them at a "
+                               "time; -j has all");
     if (cli.json && count > 1)
         return cli_usage_error("-j is one JSON document, so one look: use -n 1");
     struct top top = {.count = cli.json ? 1 : count,
                       .interval_ms = interval_ms,
-                      .view = by_links  ? VIEW_LINKS
-                              : by_user ? VIEW_USERS
-                                        : VIEW_SESSIONS,
+                      .view = by_links   ? VIEW_LINKS
+                              : by_peers ? VIEW_PEERS
+                              : by_user  ? VIEW_USERS
+                                         : VIEW_SESSIONS,
                       .batch = batch || !isatty(STDOUT_FILENO)};
     return top_watch(&top);
 }

@@ -63,8 +63,33 @@ struct table *top_users(const json_t *before, const json_t *after, double span_s
                         enum sort_key key);
 json_t *top_users_json(const json_t *before, const json_t *after, double span_s, enum sort_key key);
 
-/* Links, of two answers to link.show span_s apart. Memory is none of theirs: then by bytes. */
+/* ---- links, and peers by them: of two answers to link.show, span_s apart -------------------- */
+
+struct link_rate {
+    const json_t *row;                                          /* borrowed from the newer look */
+    double ops, failed, bytes_read, bytes_written, retransmits; /* a second */
+    size_t at;                                                  /* in the newer look */
+};
+
+/* Of each link of the newer look, in its order; the caller's to free. NULL: out of memory. */
+struct link_rate *top_link_rates(const json_t *before, const json_t *after, double span_s,
+                                 size_t *count);
+
+static inline void top_link_rates_json(json_t *row, const struct link_rate *r) {
+    json_object_set_new(row, "ops_per_s", json_real(r->ops));
+    json_object_set_new(row, "ops_failed_per_s", json_real(r->failed));
+    json_object_set_new(row, "bytes_read_per_s", json_real(r->bytes_read));
+    json_object_set_new(row, "bytes_written_per_s", json_real(r->bytes_written));
+    json_object_set_new(row, "retransmits_per_s", json_real(r->retransmits));
+}
+
+/* Memory is none of theirs: then by bytes. */
 struct table *top_links(const json_t *before, const json_t *after, double span_s,
                         enum sort_key key);
+json_t *top_links_json(const json_t *before, const json_t *after, double span_s, enum sort_key key);
+
+struct table *top_peers(const json_t *before, const json_t *after, double span_s,
+                        enum sort_key key);
+json_t *top_peers_json(const json_t *before, const json_t *after, double span_s, enum sort_key key);
 
 #endif

@@ -31,7 +31,7 @@ ELSEWHERE = {
 ANYWHERE = {"truncated": "there are no 16384 rows", "reload_error": "test_cluster has a daemon that refuses"}
 
 # In common.json, for others that add to them and close them.
-OPEN = ("session", "user", "certificate")
+OPEN = ("session", "user", "link", "certificate")
 
 
 class Schemas:

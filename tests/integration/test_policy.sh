@@ -101,7 +101,9 @@ expect "d['shown'] == 'own' and d['objects']['sessions'] == 1 and d['objects']['
 expect "d['shown'] == 'own' and d['objects']['sessions'] == 0 and d['objects']['pool_bytes'] == 0 and
         d['traffic']['ops'] == 0" user 1002 -j status
 expect "d['shown'] == 'all' and d['objects']['sessions'] == 3" root -j status
-for verb in "peer show" "link show" metrics "config show"; do
+expect "{r['uid'] for r in d['sessions'] + d['users']} == {1000} and d['links'] is d['peers'] is None" user 1000 -j top -i 100ms
+expect "{r['uid'] for r in d['sessions']} == {0, 1000, 1001} and d['links'] == d['peers'] == []" root -j top -i 100ms
+for verb in "peer show" "link show" metrics "config show" "top -b -n 1 -l" "top -b -n 1 -p"; do
     # shellcheck disable=SC2086 # words
     expect_refused 'admin "all"' user 1000 $verb
     # shellcheck disable=SC2086 # words

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# rdmactl top as a live view, on a terminal of its own, beside a load; and what of users it tells.
+# rdmactl top as a live view, on a terminal of its own, beside a load; and what of users, links and peers it tells.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
 
@@ -29,10 +29,12 @@ for name in 1 2 3; do
     first_line "$work/serve$name" $! >/dev/null
 done
 
-echo "* -l in a batch, and what it does not go with"
+echo "* links and peers in a batch, and what they do not go with"
 "$rdmactl" -d "$work/b" top -b -l -n 1 -i 200ms >"$work/said" || fail "top -l"
 grep -qE "^ *[0-9]+ .* ${RDMAD_TEST_FABRIC:-tcp} +up +[1-9]" "$work/said" || fail "no link: $(cat "$work/said")"
-for options in "-l -u" "-l -n 1 -j"; do
+"$rdmactl" -d "$work/b" top -b -p -n 1 -i 200ms >"$work/said" || fail "top -p"
+grep -qE "^ *[^ ]+ +[1-9][0-9]* +[1-9]" "$work/said" || fail "no peer: $(cat "$work/said")"
+for options in "-l -u" "-l -p" "-n 1 -j -p -u" "-p -n 2 -j"; do
     code=0
     # shellcheck disable=SC2086 # words
     "$rdmactl" -d "$work/b" top $options >"$work/said" 2>&1 || code=$?
@@ -56,6 +58,10 @@ sys.exit(not (u["sessions"] == 0 and u["ops"] >= 200 and u["lat_us"]["count"] ==
               sum(b["count"] for b in u["lat_buckets"])))' "$work/said"
 }
 soon all_counted
+
+echo "* links and peers, by what there was between two looks"
+start_daemon d
+"$here/top_peers.py" "$rdmactl" "$work/d" "$rdmactl" -d "$work/d" bench write -n 100 "$(head -n 1 "$work/serve1")" || fail "see above"
 
 echo "* the queue, with what a program has submitted and the daemon has not taken"
 session=$("$rdmactl" -d "$work/b" -j session show | python3 -c 'import json, sys

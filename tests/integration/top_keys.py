@@ -70,6 +70,10 @@ def main():
     top.key("l", r"^links by bytes ", r"^ *PEER  NODE ", rf"^ *\d+ .* {FABRIC} +up +[1-9]\d* ")
     for key, name in (("o", "ops"), ("p", "p99"), ("m", "memory"), ("w", "queue"), ("b", "bytes")):
         top.key(key, f"^links by {name} ")
+    top.key("e", r"^peers by bytes ", r"^ *PEER +LINKS ", r"^ *[^ ]+ +[1-9]\d* +[1-9]\d* ")
+    top.key("w", "^peers by queue ")
+    top.key("l", "^links by queue ", r"^ *PEER  NODE ")
+    top.key("b", "^links by bytes ")
     top.key("\x1b[A", "^links by bytes ")  # an arrow is no key of these
     top.key("s", r"^sessions by bytes ", r"^ *ID  NAME ")
     os.write(top.master, b"q")

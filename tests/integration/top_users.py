@@ -8,59 +8,12 @@ program with a session of its own, begins and ends between the looks."""
 import json
 import os
 import re
-import socket
-import subprocess
 import sys
-import tempfile
-import threading
+
+from top_door import Door, Real, fail
 
 RDMACTL, DIRECTORY, COMMAND = sys.argv[1], sys.argv[2], sys.argv[3:]
 WEIGHT = 100
-
-
-def fail(text):
-    sys.exit(f"FAILED: {text}")
-
-
-def line_of(connection):
-    data = b""
-    while not data.endswith(b"\n"):
-        more = connection.recv(1 << 20)
-        if not more:
-            return None
-        data += more
-    return data
-
-
-class Door:
-    """A control.sock that says answer(request, how often that was asked before)."""
-
-    def __init__(self, answer):
-        self.directory, self.answer, self.asked = tempfile.TemporaryDirectory(prefix="rdmad-test."), answer, {}
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(os.path.join(self.directory.name, "control.sock"))
-        self.listener.listen()
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            connection, _ = self.listener.accept()
-            with connection:
-                line = line_of(connection)
-                if line:
-                    request = json.loads(line)
-                    times = self.asked.setdefault(request["method"], 0)
-                    self.asked[request["method"]] += 1
-                    result = self.answer(request, times)
-                    connection.sendall(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n")
-
-    def top(self, *options):
-        self.asked.clear()
-        done = subprocess.run([RDMACTL, "-d", self.directory.name, *options, "-n", "1", "-i", "100ms"], capture_output=True,
-                              text=True, check=False)
-        if done.returncode:
-            fail(f"{options}: {done.stdout}{done.stderr}")
-        return done.stdout
 
 
 # ---- numbers that are made up
@@ -100,7 +53,7 @@ def name(row):
 
 
 def check_made_up():
-    door = Door(made_up)
+    door = Door(RDMACTL, made_up)
     rows = {name(row): row for row in json.loads(door.top("-j", "top"))["users"]}
     wanted = {"1000": (50, 900), "1002": (None, None), "1003": (None, None), "1004": (40, 600), "1005": (1.5, 1.5),
               "1005@blue": (0.5, 1.5)}
@@ -127,28 +80,10 @@ def check_made_up():
 # ---- a daemon's
 
 
-class Real:
-    """The daemon's answers, before the second of which COMMAND has run."""
-
-    def __init__(self):
-        self.looks = []
-
-    def __call__(self, request, times):
-        if request["method"] == "user.show" and times == 1:
-            subprocess.run(COMMAND, stdout=subprocess.DEVNULL, check=True)
-        with socket.socket(socket.AF_UNIX) as there:
-            there.connect(os.path.join(DIRECTORY, "control.sock"))
-            there.sendall(json.dumps(request).encode() + b"\n")
-            result = json.loads(line_of(there))["result"]
-        if request["method"] == "user.show":
-            self.looks.append(next((row for row in result["users"] if row["uid"] == os.getuid()), None))
-        return result
-
-
 def check_real():
-    real = Real()
-    rows = [row for row in json.loads(Door(real).top("-j", "top"))["users"] if row["uid"] == os.getuid()]
-    before, after = real.looks
+    real = Real(DIRECTORY, "user.show", COMMAND)
+    rows = [row for row in json.loads(Door(RDMACTL, real).top("-j", "top"))["users"] if row["uid"] == os.getuid()]
+    before, after = (next((row for row in look["users"] if row["uid"] == os.getuid()), None) for look in real.looks)
     if before["sessions"] != after["sessions"]:
         fail(f"the program has not gone: {before}, {after}")
     if after["ops"] <= before["ops"] or len(rows) != 1 or rows[0]["ops_per_s"] <= 0:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""top_door.py: a control.sock of a test's own, at which rdmactl top looks; to be imported."""
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+
+def fail(text):
+    sys.exit(f"FAILED: {text}")
+
+
+def line_of(connection):
+    data = b""
+    while not data.endswith(b"\n"):
+        more = connection.recv(1 << 20)
+        if not more:
+            return None
+        data += more
+    return data
+
+
+class Door:
+    """A control.sock that says answer(request, how often that was asked before)."""
+
+    def __init__(self, rdmactl, answer):
+        self.rdmactl, self.answer, self.asked = rdmactl, answer, {}
+        self.directory = tempfile.TemporaryDirectory(prefix="rdmad-test.")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(os.path.join(self.directory.name, "control.sock"))
+        self.listener.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            connection, _ = self.listener.accept()
+            with connection:
+                line = line_of(connection)
+                if line:
+                    request = json.loads(line)
+                    times = self.asked.setdefault(request["method"], 0)
+                    self.asked[request["method"]] += 1
+                    result = self.answer(request, times)
+                    connection.sendall(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n")
+
+    def top(self, *options):
+        self.asked.clear()
+        done = subprocess.run([self.rdmactl, "-d", self.directory.name, *options, "-n", "1", "-i", "100ms"],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            fail(f"{options}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+
+class Real:
+    """Answers as the daemon in DIRECTORY does. Before the second answer to method COMMAND has run; looks are the answers to it."""
+
+    def __init__(self, directory, method, command):
+        self.directory, self.method, self.command, self.looks = directory, method, command, []
+
+    def __call__(self, request, times):
+        if request["method"] == self.method and times == 1:
+            subprocess.run(self.command, stdout=subprocess.DEVNULL, check=True)
+        with socket.socket(socket.AF_UNIX) as there:
+            there.connect(os.path.join(self.directory, "control.sock"))
+            there.sendall(json.dumps(request).encode() + b"\n")
+            result = json.loads(line_of(there))["result"]
+        if request["method"] == self.method:
+            self.looks.append(result)
+        return result
