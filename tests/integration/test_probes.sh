@@ -55,7 +55,7 @@ unlook() {
 
 # rounds OWNER LESSEE: some of a WRITE and a READ each; sets n to how many.
 rounds() {
-    n=$(sleep "${RDMAD_TEST_PATIENCE:-0.3}" | "$load" "$work/$1" "$work/$2" | sed -nE 's/^([0-9]+) rounds$/\1/p')
+    n=$(sleep "${RDMAD_TEST_PATIENCE:-0.3}" | "$load" "$work/$1" "$work/$2" | sed -nE 's/^([0-9]+) rounds\b.*/\1/p')
     [ "${n:-0}" -gt 0 ] || fail "no load"
 }
 
