@@ -127,7 +127,11 @@ static void client_side(struct rdmad_ring *r) {
 }
 
 int main(void) {
-    static struct rdmad_session session = {.epoll = -1, .event_fd = -1, .spin_ns = 5000};
+    static struct rdmad_session session = {.epoll = -1,
+                                           .event_fd = -1,
+                                           .spin_ns = 5000,
+                                           .call_timeout_ns = UINT64_MAX,
+                                           .ask_ns = UINT64_MAX}; /* it asks nothing */
     int bell[2], socks[2], doorbell = eventfd(0, EFD_NONBLOCK);
     pthread_t daemon;
 
