@@ -447,6 +447,7 @@ static void daemon_stop(struct daemon *d) {
         listener_free(clients);
     if (st->peers)
         peers_free(st->peers);
+    st->peers = NULL; /* a worker may still tell of one */
     identity_stop(st);
     if (st->leases)
         leases_free(st->leases);

@@ -67,7 +67,8 @@ static void on_user_throttled(void *user, struct user_id who, enum plane_rate by
 
 static void on_peer_throttled(void *user, uint64_t peer, enum plane_rate by) {
     struct state *st = user;
-    peers_throttled(st->peers, peer, by);
+    if (st->peers) /* or the daemon ends */
+        peers_throttled(st->peers, peer, by);
 }
 
 static void on_session_failed(void *user, void *cookie) {

@@ -59,8 +59,9 @@ struct plane_events {
     void (*user_throttled)(void *user, struct user_id who, enum plane_rate by);
     /* A peer is held by that rate at a worker: told by each once in a minute. May be NULL. */
     void (*peer_throttled)(void *user, uint64_t peer, enum plane_rate by);
-    /* An op of the session failed that plane_session_failures knows. Not called again before
-     * plane_session_hear_failures. It may still come while the session is dropped. May be NULL. */
+    /* An op of the session failed that plane_session_failures knows. Called once until
+     * plane_session_hear_failures, and perhaps once after it, of what that has seen already. It may
+     * still come while the session is dropped. May be NULL. */
     void (*session_failed)(void *user, void *session_cookie);
 };
 #define PLANE_TOLD_NS (60 * NSEC_PER_SEC)

@@ -78,14 +78,15 @@ static const struct plane_failure *last_of(const struct plane_failure *recent, u
  * what comes meanwhile is lost. */
 static bool look(struct session *s, uint64_t now_ns) {
     struct session_failures *f = &s->failures;
+    struct plane_session *plane = s->plane ? s->plane : s->leaving; /* it may be closing */
     struct plane_failure recent[PLANE_FAILURES];
     uint64_t failed[PLANE_CODES];
     unsigned statuses = 0;
     bool left = false;
     f->looked_ns = now_ns;
-    plane_session_hear_failures(s->plane);
-    plane_session_failed(s->plane, failed);
-    unsigned count = plane_session_failures(s->plane, recent);
+    plane_session_hear_failures(plane);
+    plane_session_failed(plane, failed);
+    unsigned count = plane_session_failures(plane, recent);
     for (unsigned code = 1; code < PLANE_CODES; code++) {
         if (failed[code] <= f->told[code])
             continue;

@@ -88,6 +88,18 @@ Test(failures, one_is_told_a_second_later_while_its_session_is_open) {
     cr_expect_eq(told(), 1, "also when its session ends");
 }
 
+/* Others may have to let go of a session before it is dropped; the tick comes meanwhile. */
+Test(failures, a_session_that_is_closing_is_looked_at_as_any_other) {
+    struct session *s = session_of(1000);
+    fail(s, RDMAD_E_TIMEOUT, 7);
+    s->leaving = s->plane;
+    s->plane = NULL;
+    pass_s(1);
+    cr_expect_eq(told(), 1);
+    s->plane = s->leaving;
+    s->leaving = NULL;
+}
+
 Test(failures, many_are_one_event_with_their_number_and_the_last) {
     struct session *s = session_of(1000);
     for (unsigned i = 1; i <= 100; i++)

@@ -258,3 +258,29 @@ Test(tally, who_listens_hears_of_a_failure_once_until_it_has_looked) {
     cr_expect_eq(rig.failed, 2);
     routes_down();
 }
+
+/* It is one mail, and may not be in the mailbox twice. */
+Test(tally, a_look_while_the_mail_is_under_way_has_no_second_one_posted) {
+    unsigned mails = 0;
+    struct rdmad_cqe cqe;
+    routes_up(NULL, 1, CLOCK_NEVER);
+    struct op_session *s = &c.session->op;
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, LOCAL, 2 * BYTES);
+    rig_settle(&rig);
+    for (unsigned i = 0; i < 3; i++) {
+        rig_put(&c, &sqe);
+        for (unsigned turn = 0; turn < 100 && !rig_take(&c, &cqe); turn++)
+            worker_turn(s->worker, sim_now()); /* and nobody reads the control thread's mail */
+        cr_assert_eq(cqe.status, RDMAD_E_RANGE);
+        plane_session_hear_failures(c.session);
+    }
+    for (struct mail *mail = rig.control.head; mail && mails < 10; mail = mail->next)
+        mails += mail == &s->failed_mail;
+    cr_assert_eq(mails, 1, "%u mails", mails);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 1, "told %u times", rig.failed);
+    cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
+    rig_settle(&rig);
+    cr_expect_eq(rig.failed, 2, "what comes after is told, too");
+    routes_down();
+}

@@ -148,7 +148,8 @@ struct op_session {
     uint64_t nfailures;                         /* so far, */
     uint64_t failed[PLANE_CODES];               /* and by status */
     struct mail failed_mail;
-    bool failed_told; /* atomic: nothing is posted until the control thread has looked */
+    bool failed_told;   /* atomic: nothing is posted until the control thread has looked */
+    bool failed_posted; /* atomic: failed_mail is under way */
 };
 
 /* How a ring's client rings its doorbell; doorbells.c. */

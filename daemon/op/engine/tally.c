@@ -56,14 +56,17 @@ static void failures_put(uint64_t *word, uint64_t value) {
 static void deliver_failed(struct mail *mail) {
     struct op_session *s = container_of(mail, struct op_session, failed_mail);
     const struct plane_events *events = s->worker->events;
+    (void)__atomic_exchange_n(&s->failed_posted, false, __ATOMIC_ACQ_REL);
     if (events->session_failed)
         events->session_failed(events->user, s->cookie);
 }
 
 /* One exchange here and one in tally_hear_failures: whichever is the second sees what came before
- * the first. */
+ * the first. The control thread may look while the mail is still under way; then that mail tells of
+ * what fails from then on, too. */
 static void tell_failed(struct op_session *s) {
-    if (!__atomic_exchange_n(&s->failed_told, true, __ATOMIC_ACQ_REL))
+    if (!__atomic_exchange_n(&s->failed_told, true, __ATOMIC_ACQ_REL) &&
+        !__atomic_exchange_n(&s->failed_posted, true, __ATOMIC_ACQ_REL))
         mailbox_post(s->worker->control, &s->failed_mail, deliver_failed);
 }
 

@@ -98,6 +98,7 @@ int plane_start(const struct plane_settings *settings, const struct plane_events
 void plane_stop(struct plane *p) {
     for (unsigned i = 0; i < p->settings.workers; i++)
         loop_stop(&p->worker[i]);
+    mailbox_drain(p->control); /* what they said last lies in them */
     plane_dismantle(p);
 }
 
