@@ -44,10 +44,17 @@ await_daemon() {
     fail "daemon $1 does not answer"
 }
 
-# eventually COMMAND...: it becomes true.
+# eventually COMMAND...: it becomes true. soon: the same of what starts programs and takes its time.
 eventually() {
-    local tries
-    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+    within 400 "$@"
+}
+soon() {
+    within 80 "$@"
+}
+within() { # TRIES COMMAND...
+    local most=$1 tries
+    shift
+    for ((tries = 0; tries < most * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         ! "$@" || return 0
         sleep 0.05
     done

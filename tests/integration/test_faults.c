@@ -14,6 +14,7 @@
 #include "tests/fault/page.h"
 #include "tests/integration/fault_scenario.h"
 #include "tests/support/harness.h"
+#include "tests/support/identities.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,18 +124,6 @@ static void warm_up(void) {
     }
 }
 
-static void make_identities(void) {
-    char script[512], out[4096];
-    const char *source = getenv("RDMAD_SOURCE");
-    CHECK(source, "RDMAD_SOURCE is not set");
-    snprintf(script, sizeof(script),
-             "set -e; . '%s/tests/support/certificates.sh'; make_ca %s/ca cluster; "
-             "for name in node-0 node-1; do make_identity %s/$name %s/ca $name; done",
-             source, bed.dir, bed.dir, bed.dir);
-    CHECK(run_program((const char *[]){"/bin/bash", "-c", script, NULL}, out, sizeof(out)) == 0,
-          "%s", out);
-}
-
 static struct tdaemon *start(unsigned daemon) {
     static const char *const host[DAEMONS] = {"127.0.0.1", "127.0.0.2"};
     char identity[64];
@@ -162,7 +151,7 @@ static void bed_open(void) {
     snprintf(bed.dir, sizeof(bed.dir), "/tmp/rdmad-fault.XXXXXX");
     CHECK(mkdtemp(bed.dir), "%s: %s", bed.dir, strerror(errno));
     if (bed.proven)
-        make_identities();
+        make_identities(bed.dir, DAEMONS);
     bed.report = shared(sizeof(*bed.report), NULL);
     tdaemon_use("tests/fault/rdmad_fault");
     for (unsigned d = 0; d < DAEMONS; d++) {

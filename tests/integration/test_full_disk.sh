@@ -44,8 +44,8 @@ run() { # NAME RUNTIME LOG LISTEN
     pid_of[$1]=$!
 }
 
-# soon NAME: node.crt is due to be renewed.
-soon() {
+# nearly_due NAME: node.crt is to be renewed soon.
+nearly_due() {
     openssl req -new -key "$disk/$1.id/node.key" -out "$work/ca/request" -subj "/CN=$1" 2>/dev/null
     printf 'subjectAltName = DNS:%s\nextendedKeyUsage = serverAuth, clientAuth\n' "$1" >"$work/ca/extensions"
     openssl ca -batch -notext -config "$work/ca/config" -in "$work/ca/request" -extfile "$work/ca/extensions" \
@@ -121,7 +121,7 @@ ctl e cluster init --name other --identity "$disk/other.id" --address 127.0.0.1:
 
 # renewal NAME DIRECTORY LOG WORDS: it finds no room and says so, the certificate stays, and comes when there is room.
 renewal() {
-    soon "$1"
+    nearly_due "$1"
     fill
     identities >"$work/was"
     ctl "$2" reload >/dev/null

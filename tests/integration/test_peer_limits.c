@@ -8,6 +8,7 @@
  * Connections and rates of a peer are unit_peer_rights's and unit_peer_turns's.
  */
 #include "tests/support/harness.h"
+#include "tests/support/identities.h"
 #include "tests/support/rawclient.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,25 +46,13 @@ static struct tdaemon *start(const char *name) {
     return tdaemon_start("127.0.0.1", (const char *[]){"--identity", identity, NULL});
 }
 
-static void make_identities(void) {
-    char script[1024], out[4096];
-    const char *source = getenv("RDMAD_SOURCE");
-    CHECK(source, "RDMAD_SOURCE is not set");
-    snprintf(w.dir, sizeof(w.dir), "/tmp/rdmad-peers-XXXXXX");
-    CHECK(mkdtemp(w.dir), "no directory");
-    snprintf(script, sizeof(script),
-             "set -e; . '%s/tests/support/certificates.sh'; make_ca %s/ca cluster; "
-             "for name in node-0 node-1 node-2; do make_identity %s/$name %s/ca $name; done",
-             source, w.dir, w.dir, w.dir);
-    CHECK(run_program((const char *[]){"/bin/bash", "-c", script, NULL}, out, sizeof(out)) == 0,
-          "%s", out);
-}
-
 static void up(void) {
     struct rdmad_service_listen_req req = {.backlog = 1024, .name = "host"};
     struct raw_packet reply;
     char text[RDMAD_TEXT_MAX + 1];
-    make_identities();
+    snprintf(w.dir, sizeof(w.dir), "/tmp/rdmad-peers-XXXXXX");
+    CHECK(mkdtemp(w.dir), "no directory");
+    make_identities(w.dir, 3);
     w.owner = start("node-0");
     w.greedy = start("node-1");
     w.other = start("node-2");

@@ -6,14 +6,6 @@
 . "$(dirname "$0")/daemons.sh"
 
 here=$RDMAD_SOURCE/tests/integration
-soon() { # COMMAND...: as eventually, of what starts programs and takes its time
-    local tries
-    for ((tries = 0; tries < 80 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
-        ! "$@" || return 0
-        sleep 0.05
-    done
-    fail "never: $*"
-}
 start_daemon a
 start_daemon b
 mkfifo "$work/stop"
