@@ -116,8 +116,8 @@ static rdmad_lease *grant(struct run *r) {
 
 /* ---- what an operator asks ------------------------------------------------------------------ */
 
-/* One line comes back, or the connection ends. params is JSON. */
-static void told(struct run *r, const struct tdaemon *d, const char *method, const char *params) {
+/* One line comes back, or the connection ends. params is JSON. Whether it was done. */
+static bool told(struct run *r, const struct tdaemon *d, const char *method, const char *params) {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char line[256];
     enter(r, method);
@@ -137,6 +137,7 @@ static void told(struct run *r, const struct tdaemon *d, const char *method, con
         fclose(f);
     else
         close(fd);
+    return answered && !strstr(line, "\"error\"");
 }
 
 static void all_shown(struct run *r) {
@@ -150,23 +151,28 @@ static void all_shown(struct run *r) {
     }
 }
 
-/* What is set is set back, so the next scenario finds it as it was. */
+/* What is set is set back, also where it fails once: the next scenario finds it as it was, and a
+ * session that stayed paused would wait for ever. */
 static void all_steered(struct run *r) {
     static const struct {
         const char *method, *params;
+        bool sets_back;
     } calls[] = {
-        {"limit.set", "{\"who\": \"uid:0\", \"set\": \"weight=200\"}"},
-        {"limit.set", "{\"who\": \"uid:0\", \"set\": \"weight=100\"}"},
-        {"events", "{\"after\": 9007199254740991}"}, /* those that there are become more and more */
-        {"why", "{\"object\": \"lease\", \"id\": 1}"},
-        {"session.pause", "{\"id\": 1}"},
-        {"session.resume", "{\"id\": 1}"},
-        {"log.level", "{\"level\": \"info\"}"},
-        {"reload", "{}"},
+        {"limit.set", "{\"who\": \"uid:0\", \"set\": \"weight=200\"}", false},
+        {"limit.set", "{\"who\": \"uid:0\", \"set\": \"weight=100\"}", true},
+        /* None: those that there are become more and more. */
+        {"events", "{\"after\": 9007199254740991}", false},
+        {"why", "{\"object\": \"lease\", \"id\": 1}", false},
+        {"session.pause", "{\"id\": 1}", false},
+        {"session.resume", "{\"id\": 1}", true},
+        {"log.level", "{\"level\": \"info\"}", false},
+        {"reload", "{}", false},
     };
     for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        told(r, r->at_owner, calls[i].method, calls[i].params);
-        told(r, r->at_lessee, calls[i].method, calls[i].params);
+        const struct tdaemon *const at[] = {r->at_owner, r->at_lessee};
+        for (unsigned d = 0; d < 2; d++)
+            if (!told(r, at[d], calls[i].method, calls[i].params) && calls[i].sets_back)
+                told(r, at[d], calls[i].method, calls[i].params);
     }
 }
 
