@@ -3,11 +3,13 @@
  * main.c - from argv to an exit code: 0 stopped or nothing to do, 1 failed, 2 wrong usage or
  * settings. A service manager tries again after 1 and not after 2, which time does not mend.
  */
+#include "daemon/base/json_memory.h"
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
 #include "daemon/porter/messages.h"
 #include "daemon/porter/porter.h"
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +27,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], PORTER_OPTION))
         return porter_run(argc, argv);
     open_standard();
+    json_set_alloc_funcs(json_memory_take, json_memory_give);
     switch (options_parse(&options, argc, argv)) {
     case OPTIONS_EXIT_OK:
         return 0;
@@ -44,7 +47,7 @@ int main(int argc, char **argv) {
                                   : options_load(&options, &config, NULL, &why);
     if (rc) {
         LOG(ERR, ("%s", why.text));
-        return options.check_config ? 1 : 2;
+        return options.check_config || rc == RDMAD_E_NOMEM ? 1 : 2;
     }
     return options.check_config ? 0 : daemon_run(&options, &config);
 }

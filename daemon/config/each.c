@@ -2,6 +2,7 @@
 /*
  * each.c - the settings as they are, key by key, for whoever shows them.
  */
+#include "daemon/base/json_memory.h"
 #include "daemon/config/schema.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -23,7 +24,7 @@ void config_each(const struct config *c,
             json_t *text = json_string(setting_text(s, &copy));
             char *literal = json_dumps(text, JSON_ENCODE_ANY);
             each(arg, s->key, literal ? literal : "null");
-            free(literal);
+            json_memory_give(literal);
             json_decref(text);
         }
     }

@@ -119,11 +119,11 @@ static int apply_root(const struct parse *p, json_t *root) {
 static int parse_tree(const struct parse *p) {
     json_error_t why;
     json_t *root = json_loadb(p->text.bytes, p->text.size, JSON_REJECT_DUPLICATES, &why);
-    if (!root) {
-        error_set(p->err, RDMAD_E_CONFIG, "%s:%d:%d: %s", p->name, why.line,
-                  why.column > 0 ? why.column : 1, why.text);
-        return RDMAD_E_CONFIG;
-    }
+    if (!root && !why.text[0])
+        return error_set(p->err, RDMAD_E_NOMEM, "%s: out of memory", p->name);
+    if (!root)
+        return error_set(p->err, RDMAD_E_CONFIG, "%s:%d:%d: %s", p->name, why.line,
+                         why.column > 0 ? why.column : 1, why.text);
     int failed = apply_root(p, root);
     json_decref(root);
     return failed;

@@ -63,9 +63,19 @@ answers "$work/static"
 answers "$work/cmake/shared"
 answers "$work/cmake/static"
 
-for file in LICENSE SECURITY.md examples/hello.c examples/versus/write_rdmad.c; do
-    [ -f "$prefix/share/doc/rdmad/$file" ] || { echo "$file was not installed"; exit 1; }
+doc=$prefix/share/doc/rdmad
+for file in LICENSE examples/hello.c examples/versus/write_rdmad.c; do
+    [ -f "$doc/$file" ] || { echo "$file was not installed"; exit 1; }
 done
+# What documents refer to is there.
+links=0
+while IFS=: read -r page link; do
+    target=${link#](}
+    target=${target%)}
+    [ -e "${page%/*}/${target%%#*}" ] || { echo "${page#"$doc/"}: $target was not installed"; exit 1; }
+    links=$((links + 1))
+done < <(grep -roE --include='*.md' '\]\([A-Za-z./][^):]*\)' "$doc")
+[ "$links" -ge 50 ] || { echo "only $links links were found in $doc"; exit 1; }
 cmake -DMANIFEST="$work/manifest" -DKEEP="$prefix/etc" -P "$source/cmake/uninstall.cmake" >"$work/log" 2>&1 ||
     { cat "$work/log"; exit 1; }
 grep -q "left: $prefix/etc/rdmad.json" "$work/log" || { echo "it does not say what it leaves: $(<"$work/log")"; exit 1; }

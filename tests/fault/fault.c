@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fault.c - calls that fail on demand (page.h), put before libc's by the linker: --wrap is for what
- * our own objects call, so libc, OpenSSL and the sanitizers are not touched. libevent and jansson
- * have hooks for their memory.
+ * our own objects call, so libc, OpenSSL and the sanitizers are not touched. libevent has a hook
+ * for its memory, and jansson uses that of our json_memory.c.
  *
  * Left out: what cannot fail as it is used here (close, clocks, getrandom, fcntl but for
  * descriptors and seals, eventfds and timerfds once they are there, epoll_ctl but ADD), and
@@ -16,7 +16,6 @@
 #include <event2/event.h>
 #include <execinfo.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -86,8 +85,10 @@ static bool is_file(int fd) {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+static _Thread_local bool of_json; /* jansson asks, by way of json_memory.c */
+
 #define MEMORY(type, name, parameters, arguments) \
-    WRAP(FAULT_MEMORY, ENOMEM, NULL, type, name, parameters, arguments)
+    WRAP(of_json ? FAULT_JSON : FAULT_MEMORY, ENOMEM, NULL, type, name, parameters, arguments)
 
 MEMORY(void *, malloc, (size_t n), (n))
 MEMORY(void *, calloc, (size_t n, size_t size), (n, size))
@@ -106,8 +107,14 @@ static void *events_malloc(size_t n) {
 static void *events_realloc(void *old, size_t n) {
     return fails(FAULT_EVENTS, "libevent's realloc") ? NULL : __real_realloc(old, n);
 }
-static void *json_memory(size_t n) {
-    return fails(FAULT_JSON, "jansson's malloc") ? NULL : __real_malloc(n);
+
+void *__real_json_memory_take(size_t n);
+void *__wrap_json_memory_take(size_t n);
+void *__wrap_json_memory_take(size_t n) {
+    of_json = true;
+    void *block = __real_json_memory_take(n);
+    of_json = false;
+    return block;
 }
 
 /* ---- descriptors ---------------------------------------------------------------------------- */
@@ -234,6 +241,5 @@ static __attribute__((constructor)) void map_page(void) {
     close(fd);
     backtrace(frame, 2); /* loads what it needs */
     event_set_mem_functions(events_malloc, events_realloc, free);
-    json_set_alloc_funcs(json_memory, free);
     page = at;
 }

@@ -395,6 +395,11 @@ static void far_round(struct tdaemon *d, const struct far *far) {
     close(sock);
 }
 
+/* A worker counts its lanes a moment after the attach by them was answered. */
+static void expect_lane(struct tdaemon *d) {
+    tdaemon_expect_objects(d, json_pack("{s: i}", "lanes_in", 1));
+}
+
 /* Both ways stay, so that there is the same in both rounds. */
 static void keep_ways(struct tdaemon *d, const struct far *far, struct raw_pool *pool) {
     struct rdmad_lease_grant_rep lease;
@@ -405,6 +410,7 @@ static void keep_ways(struct tdaemon *d, const struct far *far, struct raw_pool 
     CHECK(raw_attach(keeps, far->lease.uri, &rep, text) == 0, "%s", text);
     CHECK(raw_grant(keeps, pool, GREEDY_LONG_NS, &lease, text) == 0, "%s", text);
     CHECK(raw_attach(far->lessee, lease.uri, &rep, text) == 0, "%s", text);
+    expect_lane(d);
 }
 
 static void what_waits_at_another_daemon_is_limited_by_session_and_user(void) {

@@ -11,13 +11,12 @@
  *     RDMAD_FAULTS=memory build/tests/fault/test_faults           one kind, all of it
  *     RDMAD_FAULTS=memory:1:73                                    one fault: daemon, number
  */
-#include "tests/fault/page.h"
 #include "tests/integration/fault_scenario.h"
+#include "tests/integration/fault_steer.h"
 #include "tests/support/harness.h"
 #include "tests/support/identities.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +26,6 @@
 
 enum { OWNER, LESSEE, DAEMONS, WARM_RUNS = 4, FAILURES_MAX = 40, MANY_OF_JSON = 600 };
 
-static const char *const kinds[FAULT_KINDS] = {
-    [FAULT_MEMORY] = "memory", [FAULT_EVENTS] = "events",
-    [FAULT_JSON] = "json",     [FAULT_DESCRIPTOR] = "descriptor",
-    [FAULT_MAP] = "map",       [FAULT_THREAD] = "thread",
-    [FAULT_IO] = "io"};
 static const char *const sides[DAEMONS] = {"the owner's daemon", "the lessee's daemon"};
 
 struct fault {
@@ -51,17 +45,6 @@ static struct bed {
 } bed;
 
 /* ---- daemons -------------------------------------------------------------------------------- */
-
-static void *shared(size_t bytes, const char *path) {
-    int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-    CHECK(!path || (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0), "%s: %s", path, strerror(errno));
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    path ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
-    CHECK(at != MAP_FAILED, "mmap: %s", strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return at;
-}
 
 static void page_path(unsigned daemon, char path[64]) {
     snprintf(path, 64, "%s/%u", bed.dir, daemon);
@@ -152,12 +135,14 @@ static void bed_open(void) {
     CHECK(mkdtemp(bed.dir), "%s: %s", bed.dir, strerror(errno));
     if (bed.proven)
         make_identities(bed.dir, DAEMONS);
-    bed.report = shared(sizeof(*bed.report), NULL);
+    bed.report =
+        mmap(NULL, sizeof(*bed.report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(bed.report != MAP_FAILED, "mmap: %s", strerror(errno));
     tdaemon_use("tests/fault/rdmad_fault");
     for (unsigned d = 0; d < DAEMONS; d++) {
         page_path(d, path);
-        bed.page[d] = shared(sizeof(*bed.page[d]), path);
-        setenv(FAULT_PAGE, path, 1);
+        bed.page[d] = fault_page_make(path);
+        fault_page_use(path);
         bed.daemon[d] = start(d);
     }
     warm_up();
@@ -183,7 +168,7 @@ static void bed_fresh(void) {
         tdaemon_kill(bed.daemon[d]);
     for (unsigned d = 0; d < DAEMONS; d++) {
         page_path(d, path);
-        setenv(FAULT_PAGE, path, 1);
+        fault_page_use(path);
         tdaemon_restart(bed.daemon[d]);
     }
 }
@@ -196,29 +181,9 @@ static void bed_anew(void) {
 
 /* ---- one fault ------------------------------------------------------------------------------ */
 
-/* Where the call was made, innermost first. */
-static void show_call(const struct fault_page *page) {
-    char program[4096], address[FAULT_FRAMES][24], out[8192];
-    const char *argv[FAULT_FRAMES + 4] = {
-        "/usr/bin/addr2line", "-pfse",
-        build_path("tests/fault/rdmad_fault", program, sizeof(program))};
-    if (!page->failed) {
-        printf("    (nothing failed)\n");
-        return;
-    }
-    for (unsigned i = 0; i < page->frames; i++) {
-        snprintf(address[i], sizeof(address[i]), "0x%llx", (unsigned long long)page->frame[i]);
-        argv[i + 3] = address[i];
-    }
-    run_program(argv, out, sizeof(out));
-    printf("    %s failed in\n", page->call);
-    for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
-        printf("        %s\n", line);
-}
-
 static void failed(const struct fault *f, const char *when, int status) {
     bed.failures++;
-    printf("  %s:%u:%ld, %s: ", kinds[f->kind], f->daemon, f->number, when);
+    printf("  %s:%u:%ld, %s: ", fault_kind_names[f->kind], f->daemon, f->number, when);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
         printf("%s hangs\n", bed.report->step);
     else if (bed.report->why[0])
@@ -231,18 +196,16 @@ static void failed(const struct fault *f, const char *when, int status) {
         if (ended.si_pid)
             printf("    %s died, status %d\n", sides[d], ended.si_status);
     }
-    show_call(bed.page[f->daemon]);
+    fault_page_show(bed.page[f->daemon]);
     fflush(stdout);
 }
 
 /* Whether everything is as promised. */
 static bool try_fault(const struct fault *f) {
     struct fault_page *page = bed.page[f->daemon];
-    atomic_store(&page->failed, 0);
-    atomic_store(&page->kind, (unsigned)f->kind);
-    atomic_store(&page->countdown, f->number);
+    fault_page_arm(page, f->kind, f->number);
     int status = scenario(false, false);
-    atomic_store(&page->countdown, 0);
+    fault_page_arm(page, f->kind, 0);
     bed.hit += atomic_load(&page->failed);
     bed.refused += bed.report->refused != 0;
     bed.lost += bed.report->lost != 0;
@@ -253,8 +216,8 @@ static bool try_fault(const struct fault *f) {
     char first[sizeof(bed.report->first)];
     memcpy(first, bed.report->first, sizeof(first));
     if (getenv("RDMAD_FAULTS_SHOW") && page->failed) {
-        printf("  %s:%u:%ld: %s\n", kinds[f->kind], f->daemon, f->number, first);
-        show_call(page);
+        printf("  %s:%u:%ld: %s\n", fault_kind_names[f->kind], f->daemon, f->number, first);
+        fault_page_show(page);
     }
     status = scenario(true, true);
     if (status) {
@@ -293,7 +256,7 @@ static void each_fault(enum fault_kind kind, unsigned daemon, bool fresh, long f
     }
     printf(
         "  %-10s at %s: %ld calls, %ld faults, %u hit, %u refused something, %u lost a session\n",
-        kinds[kind], sides[daemon], all, tried, bed.hit - before, bed.refused - refused,
+        fault_kind_names[kind], sides[daemon], all, tried, bed.hit - before, bed.refused - refused,
         bed.lost - lost);
     fflush(stdout);
 }
@@ -315,7 +278,8 @@ static void enumerate(bool fresh, long few) {
     bed_open();
     for (unsigned k = 0; k < FAULT_KINDS; k++)
         for (unsigned d = 0; d < DAEMONS; d++) {
-            if ((kind[0] && strcmp(kind, kinds[k]) != 0) || (daemon < DAEMONS && d != daemon))
+            if ((kind[0] && strcmp(kind, fault_kind_names[k]) != 0) ||
+                (daemon < DAEMONS && d != daemon))
                 continue;
             if (number && fresh)
                 bed_fresh();

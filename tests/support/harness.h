@@ -37,6 +37,9 @@ void tdaemon_stop(struct tdaemon *d);    /* SIGTERM, must exit 0 in time; frees 
 void tdaemon_end(struct tdaemon *d);     /* the same; d stays, for restart or stop */
 void tdaemon_kill(struct tdaemon *d);    /* SIGKILL and reaped; d stays, for restart or stop */
 void tdaemon_restart(struct tdaemon *d); /* after end or kill: the same directory and port */
+/* Like restart, but it may also end by itself: then its wait status. 0: it runs. said: what it has
+ * logged so far. */
+int tdaemon_try_restart(struct tdaemon *d, char *said, size_t size);
 
 /* The daemons that are started from now on are another program: of the build directory, or, if it
  * begins with a slash, anywhere. */

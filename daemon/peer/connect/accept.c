@@ -163,7 +163,8 @@ int accept_start(struct peers *ps, struct error *err) {
         return RDMAD_E_SYSTEM;
     }
     evconnlistener_set_error_cb(ps->listener, accept_failed);
-    own_address_note(ps, evconnlistener_get_fd(ps->listener), host);
+    if (own_address_note(ps, evconnlistener_get_fd(ps->listener), host, err))
+        return RDMAD_E_SYSTEM;
     if (!peers_are_reachable(ps))
         LOG(WARNING, ("no interface has the address of listen \"%.100s\" yet: peers reach this "
                       "daemon as soon as one has",

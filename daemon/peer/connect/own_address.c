@@ -21,16 +21,18 @@ static bool own_address_is_wildcard(const struct sockaddr *sa) {
 }
 
 /* What URIs of this daemon say, from what it is bound to. */
-void own_address_note(struct peers *ps, int fd, const char *host) {
+int own_address_note(struct peers *ps, int fd, const char *host, struct error *err) {
     struct state *st = ps->state;
     socklen_t size = sizeof(ps->bound);
     struct sockaddr *sa = (struct sockaddr *)&ps->bound;
-    getsockname(fd, sa, &size);
+    if (getsockname(fd, sa, &size) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "at which address it listens cannot be asked");
     st->listen_port = ntohs(sa->sa_family == AF_INET6 ? ((struct sockaddr_in6 *)sa)->sin6_port
                                                       : ((struct sockaddr_in *)sa)->sin_port);
     ps->any_address = own_address_is_wildcard(sa);
     snprintf(st->listen_host, sizeof(st->listen_host), "%s",
              ps->any_address ? st->node_name : host);
+    return 0;
 }
 
 bool peers_are_reachable(const struct peers *ps) {

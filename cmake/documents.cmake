@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# Documents are installed where they lie in the source, so that their links to each other hold. Which ones is
+# said once, for packages and for this: "FILES usr/share/doc/rdmad/WHERE" in debian/rdmad-doc.install.
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+set(list ${PROJECT_SOURCE_DIR}/debian/rdmad-doc.install)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+file(STRINGS ${list} lines)
+foreach(line ${lines})
+  string(REGEX MATCH "^(.*) usr/share/doc/rdmad/?(.*)$" fits "${line}")
+  if(NOT fits)
+    message(FATAL_ERROR "${list}: what is \"${line}\"?")
+  endif()
+  set(where ${CMAKE_INSTALL_DOCDIR}/${CMAKE_MATCH_2})
+  file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${CMAKE_MATCH_1})
+  foreach(path ${found})
+    if(IS_DIRECTORY ${path})
+      install(DIRECTORY ${path} DESTINATION ${where} PATTERN __pycache__ EXCLUDE)
+    else()
+      install(FILES ${path} DESTINATION ${where})
+    endif()
+  endforeach()
+endforeach()
