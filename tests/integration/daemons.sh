@@ -110,6 +110,12 @@ is_stopped() {
     ! grep -h '^State:' /proc/"$1"/task/*/status | grep -qv 'T (stopped)'
 }
 
+# hang PID: it stands still when this returns.
+hang() {
+    kill -STOP "$1"
+    eventually is_stopped "$1"
+}
+
 # first_line FILE PID: waits for the first line of what PID writes to FILE.
 first_line() {
     local tries line

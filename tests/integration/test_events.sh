@@ -137,8 +137,7 @@ has long 'any("is open" in s for s in d["now"]) and sum("RDMAD_E_RANGE" in s for
 b -j why op "$op" >"$work/long"
 has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"])'
 # More of the same are told after a minute, or when the program ends; of another kind at once.
-kill -STOP "${pids[0]}" # the owner's daemon
-eventually is_stopped "${pids[0]}"
+hang "${pids[0]}" # the owner's daemon
 echo 5 1000000000000 1000 >&7
 echo 2 0 100 >&7
 eventually grep -q '^RDMAD_E_TIMEOUT$' "$work/failed"
