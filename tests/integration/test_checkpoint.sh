@@ -37,7 +37,7 @@ went_on() {
     [ "0$(rounds)" -ge "$(($1 + 10))" ]
 }
 resumes() { [ "$(grep -c '^resumed' "$work/report")" = "$1" ]; }
-holds_nothing() { ! "$rdmactl" -d "$work/a" session show | grep -q checkpointed; }
+holds_nothing() { lacks checkpointed "$rdmactl" -d "$work/a" session show; }
 
 # checkpoint: of the stopped program, whose daemon has let go of it.
 checkpoint() {

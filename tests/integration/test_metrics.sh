@@ -102,7 +102,7 @@ grep -q '^RDMAD_E_RANGE$' "$work/failed" || fail "they did not fail so: $(cat "$
 failures 'while it goes on'
 exec 7>&-
 wait "$program" || fail "the program whose ops fail"
-gone() { ! b -j session show | grep -q failing_ops; }
+gone() { lacks failing_ops b -j session show; }
 eventually gone
 failures 'when it has ended'
 
