@@ -171,6 +171,16 @@ int pki_file_remove(const struct pki_dir *dir, const char *name, struct pki_erro
     return pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot remove %s/%s", dir->path, name);
 }
 
+int pki_file_move(const struct pki_dir *dir, const char *from, const char *to,
+                  struct pki_error *err) {
+    if (!renameat(dir->fd, from, dir->fd, to))
+        return fsync(dir->fd) ? pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot flush %s", dir->path)
+                              : RDMAD_OK;
+    if (errno == ENOENT)
+        return PKI_NOT_THERE;
+    return pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot rename %s/%s", dir->path, from);
+}
+
 bool pki_file_there(const struct pki_dir *dir, const char *name) {
     struct stat is;
     return !fstatat(dir->fd, name, &is, AT_SYMLINK_NOFOLLOW);

@@ -37,6 +37,10 @@ int pki_file_create(const struct pki_dir *dir, const char *name, enum pki_file_k
                     const void *bytes, size_t size, struct pki_error *err);
 /* 0, PKI_NOT_THERE or RDMAD_E_SYSTEM. Of two who remove the same file one gets 0. */
 int pki_file_remove(const struct pki_dir *dir, const char *name, struct pki_error *err);
+/* Gives a file that is there another name; it takes no place on the disk. The same; of two who move
+ * the same file one gets 0. */
+int pki_file_move(const struct pki_dir *dir, const char *from, const char *to,
+                  struct pki_error *err);
 bool pki_file_there(const struct pki_dir *dir, const char *name);
 
 #endif

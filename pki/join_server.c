@@ -84,25 +84,30 @@ static int grant(struct pki_ca *ca, const X509 *cert, struct join_bytes *reply,
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* The token is judged first, so nobody without one learns which names there are; it is used up
- * before the certificate is signed, so no crash leaves both. */
-static int answer_token(struct pki_ca *ca, const struct join_message *m, const char *name,
-                        EVP_PKEY *key, int64_t now, X509 **out, struct pki_error *err) {
-    struct pki_token token;
+/* The token is judged first, so nobody without one learns which names there are; it is taken before
+ * the certificate is signed, so no crash leaves both. */
+static int answer_token(struct pki_ca *ca, const struct pki_token *token, const char *name,
+                        EVP_PKEY *key, int64_t now, X509 **out, bool *taken,
+                        struct pki_error *err) {
     struct pki_token_terms terms;
-    memcpy(token.id, m->id, sizeof(token.id));
-    memcpy(token.secret, m->secret, sizeof(token.secret));
-    pki_fingerprint(ca->cert, token.fingerprint);
-    int rc = pki_token_check(&ca->dir, &token, now, &terms, err);
+    int rc = pki_token_check(&ca->dir, token, now, &terms, err);
     if (!rc)
         rc = pki_ca_name_free(ca, name, key, now, err);
     if (!rc)
-        rc = pki_token_use(&ca->dir, &token, err);
-    OPENSSL_cleanse(&token, sizeof(token));
+        rc = pki_token_take(&ca->dir, token, err);
+    *taken = !rc;
     if (rc)
         return rc;
     struct pki_grant granted = {.name = name, .days = terms.days};
     return pki_ca_issue(ca, &granted, key, now, out, err);
+}
+
+static struct pki_token token_of(const struct join_message *m, const struct pki_ca *ca) {
+    struct pki_token token;
+    memcpy(token.id, m->id, sizeof(token.id));
+    memcpy(token.secret, m->secret, sizeof(token.secret));
+    pki_fingerprint(ca->cert, token.fingerprint);
+    return token;
 }
 
 static int answer_renewal(struct pki_ca *ca, const X509 *shown, const char *name, EVP_PKEY *key,
@@ -130,12 +135,20 @@ static int answer_request(struct pki_ca *ca, const struct join_message *m, const
     int rc = pki_request_read(m->request.data, m->request.size, outcome->name, &key, err);
     if (rc)
         return rc;
-    rc = m->kind == JOIN_TOKEN ? answer_token(ca, m, outcome->name, key, now, &cert, err)
-                               : answer_renewal(ca, shown, outcome->name, key, now, &cert, err);
+    struct pki_token token = token_of(m, ca);
+    bool taken = false;
+    rc = m->kind == JOIN_TOKEN
+             ? answer_token(ca, &token, outcome->name, key, now, &cert, &taken, err)
+             : answer_renewal(ca, shown, outcome->name, key, now, &cert, err);
     if (!rc) {
         outcome->not_after = pki_seconds(X509_get0_notAfter(cert));
         rc = grant(ca, cert, reply, err);
     }
+    if (taken && !rc)
+        pki_token_used(&ca->dir, &token);
+    else if (taken)
+        pki_token_give_back(&ca->dir, &token);
+    OPENSSL_cleanse(&token, sizeof(token));
     X509_free(cert);
     EVP_PKEY_free(key);
     return rc;

@@ -167,16 +167,48 @@ int pki_token_check(const struct pki_dir *dir, const struct pki_token *token, in
     return RDMAD_OK;
 }
 
-int pki_token_use(const struct pki_dir *dir, const struct pki_token *token, struct pki_error *err) {
+/* ---- using one up --------------------------------------------------------------------------- */
+
+/* Under which names it lies in tokens/: while it is good, and when it was taken. */
+struct token_files {
+    char good[2 * PKI_TOKEN_ID_BYTES + 1], taken[2 * PKI_TOKEN_ID_BYTES + sizeof(".taken")];
+};
+
+static int token_enter(const struct pki_dir *dir, const struct pki_token *token,
+                       struct pki_dir *tokens, struct token_files *files, struct pki_error *err) {
+    id_text(token, files->good);
+    snprintf(files->taken, sizeof(files->taken), "%s.taken", files->good);
+    return pki_dir_enter(dir, PKI_TOKENS, tokens, err);
+}
+
+int pki_token_take(const struct pki_dir *dir, const struct pki_token *token,
+                   struct pki_error *err) {
     struct pki_dir tokens;
-    char file[2 * PKI_TOKEN_ID_BYTES + 1];
-    int rc = pki_dir_enter(dir, PKI_TOKENS, &tokens, err);
+    struct token_files files;
+    int rc = token_enter(dir, token, &tokens, &files, err);
     if (!rc) {
-        id_text(token, file);
-        rc = pki_file_remove(&tokens, file, err);
+        rc = pki_file_move(&tokens, files.good, files.taken, err);
         pki_dir_close(&tokens);
     }
     return rc == PKI_NOT_THERE ? no_such_token(err) : rc;
+}
+
+void pki_token_used(const struct pki_dir *dir, const struct pki_token *token) {
+    struct pki_dir tokens;
+    struct token_files files;
+    if (token_enter(dir, token, &tokens, &files, NULL))
+        return;
+    (void)pki_file_remove(&tokens, files.taken, NULL);
+    pki_dir_close(&tokens);
+}
+
+void pki_token_give_back(const struct pki_dir *dir, const struct pki_token *token) {
+    struct pki_dir tokens;
+    struct token_files files;
+    if (token_enter(dir, token, &tokens, &files, NULL))
+        return;
+    (void)pki_file_move(&tokens, files.taken, files.good, NULL);
+    pki_dir_close(&tokens);
 }
 
 int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row **out,

@@ -6,7 +6,9 @@
  * which who joins knows the CA. As text it is 86 characters of base64url, of which the first is no
  * "-": it stands on command lines. The CA keeps tokens/ID with a hash of it (the secret is long
  * and random: no slow hash is needed), so what is on disk lets nobody in. Of two that use the same
- * token one wins: it removes the file, and only then gets a certificate.
+ * token one wins: it takes the file away, to ID.taken, and only then gets a certificate. If there
+ * is none, for what is wrong at the CA, the token is given back. After a crash between it is
+ * neither: an ID.taken lets nobody in, and goes when it has expired.
  */
 #ifndef RDMAD_PKI_TOKEN_H
 #define RDMAD_PKI_TOKEN_H
@@ -44,8 +46,13 @@ int pki_token_make(const struct pki_dir *dir, const X509 *ca, int64_t now,
  * does not tell which of the two is wrong, nor does the time. */
 int pki_token_check(const struct pki_dir *dir, const struct pki_token *token, int64_t now,
                     struct pki_token_terms *terms, struct pki_error *err);
-/* Uses it up. RDMAD_E_PERM: somebody else has. */
-int pki_token_use(const struct pki_dir *dir, const struct pki_token *token, struct pki_error *err);
+/* Takes it: nobody else can. RDMAD_E_PERM: somebody else has. Who took it says what became of it.
+ */
+int pki_token_take(const struct pki_dir *dir, const struct pki_token *token, struct pki_error *err);
+/* It was used: nothing is left of it. If that fails it stays taken, and is of no use to anybody. */
+void pki_token_used(const struct pki_dir *dir, const struct pki_token *token);
+/* It was not used, and is good again. If that fails it stays taken. */
+void pki_token_give_back(const struct pki_dir *dir, const struct pki_token *token);
 
 /* Those that have not expired: ids as text, and when they do. The caller frees *out. */
 struct pki_token_row {

@@ -188,11 +188,12 @@ int cmd_why(const struct command *self, int argc, char **argv) {
     if (rc != ARGS_RUN)
         return rc;
     uint64_t id;
-    if (!args_count(values[1], &id) || id > INT64_MAX)
+    if (!args_count(values[1], &id))
         return cli_usage_error("\"%s\" is no number; the show verbs list them", values[1]);
-    json_t *result =
-        daemon_call("why", json_pack("{s:s, s:I}", "object", values[0], "id", (json_int_t)id),
-                    PATIENCE_LOOK_MS);
+    /* Of an op it may have all 64 bits, more than an integer of JSON has here. */
+    json_t *number = id <= INT64_MAX ? json_integer((json_int_t)id) : json_string(values[1]);
+    json_t *result = daemon_call("why", json_pack("{s:s, s:o}", "object", values[0], "id", number),
+                                 PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

@@ -80,7 +80,7 @@ ELSEWHERE = {
     "deploy/seccomp.py": ("test_seccomp", "tests/deploy/test_seccomp.sh", "deploy/seccomp.py"),
     "bench/compare": ("test_bench_run", "tests/unit/test_bench_run.sh"), "bench/plot": ("test_bench_run", "tests/unit/test_bench_run.sh"),
     "SOFT_ROCE_RUN=": ("test_soft_roce_action", "tests/vm/test_action.sh", "run.sh"),
-    "kill -STOP": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
+    "kill -STOP": ("test_checkpoint", "tests/integration/test_checkpoint.sh", 'hang "$pid"'),
     "kill -CONT": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
     "criu dump": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),
     "criu restore": ("test_checkpoint", "tests/integration/test_checkpoint.sh"),

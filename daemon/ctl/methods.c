@@ -51,7 +51,7 @@ static const struct ctl_method methods[] = {
             {"slower_us", RPC_UINT, false, UINT32_MAX}, {"begun", RPC_BOOL, false, 0},
             {"more", RPC_BOOL, false, 0}),
      CTL_SHOW},
-    {"why", ctl_why, PARAMS({"object", RPC_TEXT, true, 20}, {"id", RPC_UINT, true, INT64_MAX}),
+    {"why", ctl_why, PARAMS({"object", RPC_TEXT, true, 20}, {"id", RPC_ANY_UINT, true, UINT64_MAX}),
      CTL_SHOW},
     {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), CTL_ACT},
 };

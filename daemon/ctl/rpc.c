@@ -5,6 +5,7 @@
  */
 #include "daemon/ctl/rpc.h"
 #include "common/errors.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,21 @@ void rpc_request_fini(struct rpc_request *rq) {
     *rq = (struct rpc_request){0};
 }
 
+/* A whole number, or its digits. */
+static bool any_uint(const json_t *value, uint64_t *out) {
+    const char *text = json_string_value(value);
+    char *end;
+    if (!text) {
+        *out = (uint64_t)json_integer_value(value);
+        return json_is_integer(value) && json_integer_value(value) >= 0;
+    }
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !errno && end == text + json_string_length(value);
+}
+
 static int check_value(const struct rpc_param *p, const json_t *value, struct error *err) {
+    uint64_t number;
     switch (p->type) {
     case RPC_BOOL:
         if (!json_is_boolean(value))
@@ -83,6 +98,13 @@ static int check_value(const struct rpc_param *p, const json_t *value, struct er
         if (!json_is_integer(value) || json_integer_value(value) < 0 ||
             (uint64_t)json_integer_value(value) > p->max)
             return error_set(err, RDMAD_E_INVAL, "\"%s\" must be a whole number from 0 to %" PRIu64,
+                             p->name, p->max);
+        return RDMAD_OK;
+    case RPC_ANY_UINT:
+        if (!any_uint(value, &number) || number > p->max)
+            return error_set(err, RDMAD_E_INVAL,
+                             "\"%s\" must be a whole number from 0 to %" PRIu64
+                             ", or a string of its digits",
                              p->name, p->max);
         return RDMAD_OK;
     case RPC_TEXT:
@@ -128,7 +150,9 @@ int rpc_check(const struct rpc_param *list, const json_t *params, struct error *
 }
 
 uint64_t rpc_uint(const json_t *params, const char *name) {
-    return (uint64_t)json_integer_value(json_object_get(params, name));
+    uint64_t number = 0;
+    const json_t *value = json_object_get(params, name);
+    return value && any_uint(value, &number) ? number : 0;
 }
 
 bool rpc_bool(const json_t *params, const char *name) {

@@ -34,7 +34,8 @@ struct rpc_request {
 int rpc_parse(const char *line, size_t size, struct rpc_request *out, struct error *err);
 void rpc_request_fini(struct rpc_request *rq);
 
-enum rpc_type { RPC_END, RPC_BOOL, RPC_UINT, RPC_TEXT };
+/* RPC_ANY_UINT: beyond 2^63, where JSON numbers end here, it is a string of its digits. */
+enum rpc_type { RPC_END, RPC_BOOL, RPC_UINT, RPC_ANY_UINT, RPC_TEXT };
 struct rpc_param {
     const char *name;
     enum rpc_type type; /* RPC_END ends the list */

@@ -240,6 +240,6 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
     if (!w.next)
         w.next = why_next(events);
     json_t *next = w.next ? json_string(w.next) : json_null();
-    ctl_reply(call, json_pack("{s:s, s:I, s:o, s:o, s:o}", "object", objects[i].object, "id",
-                              (json_int_t)w.id, "now", w.now, "events", events, "next", next));
+    ctl_reply(call, json_pack("{s:s, s:o, s:o, s:o, s:o}", "object", objects[i].object, "id",
+                              rows_any_number(w.id), "now", w.now, "events", events, "next", next));
 }

@@ -38,7 +38,7 @@ static const struct {
 } of_event[] = {
     {"peer", "lost", SEE_THERE}, {"peer", "unreachable", SEE_THERE}, {"peer", "up", ""},
     {"admitted", "peer", ""},    {"link", "broken", SEE_THERE},      {"link", "up", ""},
-    {"link", "rebuilt", ""},
+    {"link", "rebuilt", ""},     {"channel", "lost", SEE_THERE},
 };
 
 static const char *next_of_error(const char *name) {

@@ -177,16 +177,35 @@ static void audit_loss(const struct peer *p, enum peer_stage was, const struct e
         AUDIT(VIOLATED, cause, peer_who(p), audit_object("peer", p->id), ("%s", why->text));
 }
 
+/* A dead daemon is dialled again and again, as long as somebody wants it: of each address and
+ * reason it is told once a minute, so that this does not push out what else happened. */
+static void remember_unreached(const struct peer *p, const struct error *why) {
+    uint64_t since_ns, count = repeats_count(&p->peers->unreached, p->dialled, why->code,
+                                             state_now(p->peers->state), &since_ns);
+    char before[96] = "";
+    _Static_assert(sizeof(p->dialled) <= REPEATS_NAME, "a row has the whole of it");
+    if (!count)
+        return;
+    if (count > 1)
+        snprintf(before, sizeof(before),
+                 "%" PRIu64 " tries in the last %" PRIu64 " s, the last: ", count,
+                 since_ns / NSEC_PER_SEC);
+    EVENT("peer", "unreachable", peer_who(p), audit_object("peer", p->id),
+          ("%sno peer %s at %s: %s", before, p->name, p->address, why->text));
+}
+
 /* An end of what was, or a try that came to nothing; the audit has told of others. */
 static void remember_loss(const struct peer *p, enum peer_stage was, const struct error *why) {
-    const bool up = was == PEER_UP;
-    if (up || p->outgoing)
-        EVENT("peer", up ? "lost" : "unreachable", peer_who(p), audit_object("peer", p->id),
-              (up ? "peer %s at %s is gone: %s" : "no peer %s at %s: %s", p->name, p->address,
-               why->text));
+    if (was == PEER_UP)
+        EVENT("peer", "lost", peer_who(p), audit_object("peer", p->id),
+              ("peer %s at %s is gone: %s", p->name, p->address, why->text));
+    else if (p->outgoing)
+        remember_unreached(p, why);
 }
 
 static void peer_up(struct peer *p) {
+    if (p->outgoing)
+        repeats_over(&p->peers->unreached, p->dialled);
     if (p->outgoing)
         EVENT("peer", "up", peer_who(p), audit_object("peer", p->id),
               ("peer %s at %s is up, dialled, over %s", p->name, p->address, peer_fabric(p)->name));

@@ -254,7 +254,8 @@ struct plane_failure {
 };
 unsigned plane_session_failures(const struct plane_session *s,
                                 struct plane_failure out[PLANE_FAILURES]);
-/* How many there ever were of those, by status. */
+/* How many there ever were of those, by status: the tally without what was canceled, and without
+ * CANCELs in vain. */
 void plane_session_failed(const struct plane_session *s, uint64_t out[PLANE_CODES]);
 /* events.session_failed is called for the next one. Made before the calls above: for each that they
  * do not tell yet. */

@@ -367,12 +367,25 @@ static void set_reason(struct channel *ch, int reason, const char *text) {
     snprintf(ch->text, sizeof(ch->text), "%s", text);
 }
 
+/* of: of its end, in the words of this side. Was the other end away, that is said, too. */
+static void remember_end(const struct channel *ch, const char *of) {
+    bool away = ch->way == CHANNEL_RESTING || ch->way == CHANNEL_AWAY;
+    EVENT("channel", "ended", session_who(ch->session), audit_object("channel", ch->number),
+          ("channel %" PRIu64 " of session %" PRIu64 " ended: %s%s%s", ch->number, ch->session->id,
+           of, away ? ", while its other end was away: " : "", away ? ch->away_why : ""));
+}
+
+/* Its program has closed it, and its end was told of already. */
+static void remember_loss(const struct channel *ch, const char *why) {
+    EVENT("channel", "lost", session_who(ch->session), audit_object("channel", ch->number),
+          ("channel %" PRIu64 " of session %" PRIu64 " was closed, and its other end was lost "
+           "before it had taken all that was sent: %s",
+           ch->number, ch->session->id, why));
+}
+
 static void channel_begin_end(struct channel *ch, int reason, bool linger, const char *text) {
     ch->stage = CHANNEL_ENDING;
     set_reason(ch, reason, text);
-    EVENT("channel", "ended", session_who(ch->session), audit_object("channel", ch->number),
-          ("channel %" PRIu64 " of session %" PRIu64 " ended: %s", ch->number, ch->session->id,
-           text));
     tell_plane(ch, linger);
 }
 
@@ -384,8 +397,11 @@ void channel_end(struct channel *ch, int reason, const char *text) {
             ch->ops->cancel(ch, &why);
         channel_fail(ch, &why);
     } else if (ch->stage == CHANNEL_ADDING || ch->stage == CHANNEL_OPEN) {
+        remember_end(ch, text);
         channel_begin_end(ch, reason, false, text);
     } else if (ch->stage == CHANNEL_ENDING && ch->lingers) {
+        if (reason == RDMAD_E_PEER_LOST)
+            remember_loss(ch, text);
         tell_plane(ch, false); /* there is nobody left to deliver to */
     }
 }
@@ -404,6 +420,7 @@ void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg)
             plane_channel_forget(ch->session->plane, ch->handle);
         channel_free(ch);
     } else if (ch->stage != CHANNEL_ENDING) {
+        remember_end(ch, linger ? "its program closed it" : "its program closed it abruptly");
         channel_begin_end(ch, linger ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, linger,
                           linger ? "the other end closed the channel"
                                  : "the other end closed the channel abruptly");
@@ -448,8 +465,10 @@ static void channel_release_closing(struct channel *ch) {
         channel_free(ch);
         return;
     }
-    if (ch->stage != CHANNEL_ENDING)
+    if (ch->stage != CHANNEL_ENDING) {
+        remember_end(ch, "its session ended");
         channel_begin_end(ch, RDMAD_E_CANCELED, false, "the other end's program is gone");
+    }
     if (ch->pending == 0)
         channel_drained(ch);
 }

@@ -25,8 +25,6 @@
 static const struct error ok;
 
 static void handle_expired(struct timer *timer, uint64_t now_ns);
-static void keep_again(struct timer *timer, uint64_t now_ns);
-static void set_keep_again(struct handle *h);
 static void handle_drained(struct handle *h);
 static void handle_send_renewal(struct late_event *e);
 static void handle_send_end(struct late_event *e);
@@ -70,7 +68,7 @@ static void handle_destroy(struct handle *h) {
     struct session_waiter releasing = h->releasing;
 
     timer_unset(handle_timers(h), &h->expiry);
-    timer_unset(handle_timers(h), &h->keep_again);
+    handle_keep_stop(h);
     late_event_drop(&h->late_renewal);
     late_event_drop(&h->late_end);
     list_remove(&h->ended_node);
@@ -138,7 +136,7 @@ static int make(struct session *s, uint64_t wanted, struct handle **out, struct 
     late_event_init(&h->late_renewal, handle_send_renewal);
     late_event_init(&h->late_end, handle_send_end);
     timer_init(&h->expiry, handle_expired);
-    timer_init(&h->keep_again, keep_again);
+    handle_keep_init(h);
     session_hold(s);
     *out = h;
     return 0;
@@ -321,7 +319,7 @@ static void handle_lasts_until(struct handle *h, uint64_t deadline_ns) {
     h->deadline_ns = deadline_ns;
     if (h->remote)
         timer_set(handle_timers(h), &h->expiry, deadline_ns);
-    set_keep_again(h);
+    handle_keep_again(h);
 }
 
 void handle_renewed(struct handle *h, uint64_t deadline_ns) {
@@ -347,90 +345,6 @@ void handle_returned(struct handle *h, uint64_t deadline_ns, uint64_t notify_ref
         session_tell(h->session, &h->late_renewal);
 }
 
-/* ---- kept ---------------------------------------------------------------------------------- */
-
-/* Asks again when a third of the time is left. If a renewal was not needed yet, or did not come,
- * the pauses get shorter and shorter, down to KEEP_PAUSE_NS. */
-#define KEEP_PAUSE_NS (20 * NSEC_PER_MSEC)
-
-static void set_keep_again(struct handle *h) {
-    uint64_t now = state_now(h->session->state);
-    uint64_t pause = clock_left(now, h->deadline_ns) / 3 * 2;
-    if (!h->keep || h->stage != HANDLE_USABLE || h->keeping.done)
-        return;
-    if (pause < KEEP_PAUSE_NS)
-        pause = KEEP_PAUSE_NS;
-    timer_set(handle_timers(h), &h->keep_again,
-              clock_after(now, pause)); /* without memory it ends */
-}
-
-static void ask_owner(struct handle *h) {
-    struct error result = {0};
-    if (h->remote) {
-        h->ops->keep(h);
-        return;
-    }
-    if (lease_keep(h->attachment.lease, &result) == 0)
-        result.code = 0;
-    handle_kept(h, &result);
-}
-
-/* It is time to ask again, or an answer that a client waits for has not come. */
-static void keep_again(struct timer *timer, uint64_t now_ns) {
-    struct handle *h = container_of(timer, struct handle, keep_again);
-    struct error why;
-    (void)now_ns;
-    if (h->stage != HANDLE_USABLE)
-        return;
-    if (h->keeping.done) {
-        error_set(&why, RDMAD_E_TIMEOUT,
-                  "lease %" PRIu64 ": its owner's daemon did not say within %" PRIu64
-                  " ms whether it can be kept; try again",
-                  h->lease_id, h->session->state->config->attach_timeout_ms);
-        h->keep = false;
-        handle_kept(h, &why);
-    } else if (h->keep) {
-        ask_owner(h);
-    }
-}
-
-void handle_kept(struct handle *h, const struct error *result) {
-    struct session_waiter keeping = h->keeping;
-    h->keeping.done = NULL;
-    if (result->code == RDMAD_E_PERM)
-        h->keep = false;
-    if (!h->keep)
-        timer_unset(handle_timers(h), &h->keep_again);
-    set_keep_again(h);
-    waiter_answer(&keeping, result);
-}
-
-void handle_keep(struct handle *h, bool on, plane_done *done, void *arg) {
-    const struct state *st = h->session->state;
-    uint64_t timeout_ns = st->config->attach_timeout_ms * NSEC_PER_MSEC;
-    struct error err;
-    if (on && (h->stage != HANDLE_USABLE || h->keeping.done)) {
-        if (h->stage != HANDLE_USABLE)
-            error_set(&err, h->reason, "%s", h->text);
-        else
-            error_set(&err, RDMAD_E_BUSY, "lease %" PRIu64 ": its owner is being asked already",
-                      h->lease_id);
-        done(arg, &err);
-        return;
-    }
-    h->keep = on;
-    if (!on) {
-        if (!h->keeping.done) /* else it ends the wait */
-            timer_unset(handle_timers(h), &h->keep_again);
-        done(arg, &ok);
-        return;
-    }
-    h->keeping = (struct session_waiter){done, arg};
-    if (h->remote) /* without memory for it the answer is waited for, or the lease's end */
-        timer_set(handle_timers(h), &h->keep_again, clock_after(state_now(st), timeout_ns));
-    ask_owner(h);
-}
-
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void handle_plane_let_go(void *arg, const struct error *result) {
@@ -448,7 +362,7 @@ static void handle_begin_end(struct handle *h, int reason, const char *text) {
     probe_handle_ending(h->session->id, h->number, h->lease_id, reason);
     lessee_told_end(h->session, h->lease_id, h->remote ? h->uri : NULL, text);
     timer_unset(handle_timers(h), &h->expiry);
-    timer_unset(handle_timers(h), &h->keep_again);
+    handle_keep_stop(h);
     late_event_drop(&h->late_renewal);
     if (h->keeping.done) {
         struct error why;

@@ -25,62 +25,8 @@
 #ifndef RDMAD_STATE_HANDLE_H
 #define RDMAD_STATE_HANDLE_H
 
-#include "daemon/state/late_event.h"
-#include "daemon/state/lease.h"
-
-struct handle;
-
-struct handle_ops { /* of a handle on a peer's lease */
-    /* The session closes while the handle is NEW: give up, call handle_free. */
-    void (*cancel)(struct handle *h);
-    /* Nothing of the session can reach the lease any more, and h forgets its record. returned: the
-     * session gave the lease back. If h->returned is HANDLE_HANDED_OVER the memory goes to the
-     * service's owner, and the record takes over h->releasing to answer it when the owner has. */
-    void (*let_go)(struct handle *h, bool returned);
-    /* Ask the owner for renewal; the answer is handle_kept. */
-    void (*keep)(struct handle *h);
-};
-
-enum handle_stage {
-    HANDLE_NEW,
-    HANDLE_ADDING,
-    HANDLE_USABLE,
-    HANDLE_ENDING,
-    HANDLE_FAILING,
-    HANDLE_UNTOLD,
-    HANDLE_TOLD,
-};
-
-/* Whether the client still wants it. */
-enum handle_return { HANDLE_NOT_RETURNED, HANDLE_RELEASED, HANDLE_HANDED_OVER };
-
-struct handle {
-    struct session *session; /* held */
-    uint64_t number;         /* the session's handle, in its sqes */
-    uint64_t lease_id;
-    uint64_t length, deadline_ns;
-    uint32_t rights;
-    enum handle_stage stage;
-    enum handle_return returned; /* HANDED_OVER: its memory goes to the service's owner */
-    bool remote;                 /* the lease is a peer's */
-    const char *fabric; /* what it goes over, or "local"; from when the data plane has it */
-    bool requested;     /* its memory is of a service's budget */
-    bool keep;          /* its owner is asked for renewal in time */
-    unsigned pending;   /* answers of the data plane under way */
-    int reason;         /* once ENDING */
-    struct late_event late_renewal; /* of the last one */
-    struct late_event late_end;     /* UNTOLD */
-    struct list ended_node;         /* TOLD: in session->handles_ended */
-    struct timer expiry;            /* remote: the owner's daemon may be unable to tell us */
-    struct attachment attachment;   /* local: lease is NULL unless it is in the lease's list */
-    const struct handle_ops *ops;   /* remote */
-    void *peer_record;              /* remote: peer/'s own */
-    struct session_waiter attaching, releasing, keeping;
-    struct timer keep_again;
-    struct quota_charge charge;
-    char uri[RDMAD_URI_MAX + 1];   /* without the secret, for show */
-    char text[RDMAD_TEXT_MAX + 1]; /* once ENDING: for the client */
-};
+#include "daemon/state/handle_keep.h"
+#include "daemon/state/handle_types.h"
 
 /* Makes a handle that is charged and in session->handles, but not usable yet. */
 int handle_new(struct session *s, struct handle **out, struct error *err);
@@ -123,10 +69,6 @@ void handle_release(struct handle *h, plane_done *done, void *arg);
  * service's owner. done: that has happened, and nothing of the session can reach the memory; or an
  * error: the lease ended before, and nothing was handed over. h is freed in either case. */
 void handle_hand_over(struct handle *h, plane_done *done, void *arg);
-/* on: asks the owner for renewal, at once and from then on whenever it is time; off: no more. done:
- * the owner keeps the lease, or why not (it is not RDMAD_LEASE_RENEWABLE, or no answer came). */
-void handle_keep(struct handle *h, bool on, plane_done *done, void *arg);
-void handle_kept(struct handle *h, const struct error *result);
 /* For a closing session, after plane_session_drop is done. done: the last handle is freed. */
 void handles_release_session(struct session *s, plane_done *done, void *arg);
 

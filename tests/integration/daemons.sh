@@ -105,9 +105,23 @@ expect_refused() {
     grep -q -- "$words" "$work/said" || fail "$*: not '$words' but: $(<"$work/said")"
 }
 
+# lacks WORDS COMMAND...: it succeeds, and prints nothing like these words, a pattern of grep.
+lacks() {
+    local words=$1
+    shift
+    "$@" >"$work/lacks" && ! grep -q -- "$words" "$work/lacks"
+}
+
 # is_stopped PID: each of its threads is (after SIGSTOP one may go on until it has the processor again).
 is_stopped() {
-    ! grep -h '^State:' /proc/"$1"/task/*/status | grep -qv 'T (stopped)'
+    local states
+    states=$(grep -h '^State:' /proc/"$1"/task/*/status) && ! grep -qv 'T (stopped)' <<<"$states"
+}
+
+# hang PID: it stands still when this returns.
+hang() {
+    kill -STOP "$1"
+    eventually is_stopped "$1"
 }
 
 # first_line FILE PID: waits for the first line of what PID writes to FILE.

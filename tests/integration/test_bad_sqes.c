@@ -240,6 +240,13 @@ static void an_op_that_failed_is_told_of_by_its_user_data_whatever_that_is(void)
         CHECK(strstr(text, ops[i].told), "no %s in %s", ops[i].told, text);
     free(text);
     json_decref(events);
+    json_t *why = tdaemon_call(
+        s.d, "why", json_pack("{s:s, s:s}", "object", "op", "id", "18446744073709551615"));
+    const json_t *of = json_object_get(why, "events");
+    CHECK(json_array_size(of) == 1 &&
+              !strcmp(json_string_value(json_object_get(why, "id")), "18446744073709551615"),
+          "why has %zu events of it", json_array_size(of));
+    json_decref(why);
     stage_down(&s);
 }
 

@@ -53,7 +53,7 @@ for options in "write" "write -q 8" "read -q 8" "send" "send -q 8"; do
     echo "* $options: asked to stop, while its peer is stopped"
     # shellcheck disable=SC2086 # words
     bench_of $options
-    kill -STOP "$other"
+    hang "$other"
     sleep 0.3 # so that it waits for an answer
     kill -TERM "$bench"
     ends "$bench" "$([ "$options" = write ] && echo 0 || echo 1)"
@@ -63,7 +63,7 @@ done
 
 echo "* bench serve: asked to stop while its client's daemon is stopped"
 bench_of write
-kill -STOP "${pids[0]}"
+hang "${pids[0]}"
 kill -TERM "$server"
 ends "$server" 0
 kill -CONT "${pids[0]}"

@@ -37,7 +37,7 @@ went_on() {
     [ "0$(rounds)" -ge "$(($1 + 10))" ]
 }
 resumes() { [ "$(grep -c '^resumed' "$work/report")" = "$1" ]; }
-holds_nothing() { ! "$rdmactl" -d "$work/a" session show | grep -q checkpointed; }
+holds_nothing() { lacks checkpointed "$rdmactl" -d "$work/a" session show; }
 
 # checkpoint: of the stopped program, whose daemon has let go of it.
 checkpoint() {
@@ -63,7 +63,7 @@ pids+=("$pid")
 eventually went_on 0
 
 echo "* an upgrade lets go of it, a later life of the daemon takes it back"
-kill -STOP "$pid"
+hang "$pid"
 "$rdmactl" -d "$work/a" upgrade >"$work/said" 2>&1 || fail "upgrade: $(<"$work/said")"
 checkpoint
 eventually holds_nothing
@@ -75,7 +75,7 @@ eventually went_on "$done_before"
 eventually resumes 1
 
 echo "* the daemon dies, and the program is restored before there is another"
-kill -STOP "$pid"
+hang "$pid"
 die_daemon
 checkpoint
 done_before=$(rounds)

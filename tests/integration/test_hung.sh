@@ -32,7 +32,7 @@ hung() {
     grep -q "kill -CONT $daemon" "$work/said" || fail "$* does not say what to do: $(<"$work/said")"
 }
 
-kill -STOP "$daemon"
+hang "$daemon"
 echo "* the time is the user's"
 for command in status "session show" "lease revoke 1" "peer add 127.0.0.1:1" metrics "config show" \
     "device show" "share $work/file" "fetch $uri -o $work/none" "bench nop -n 1" "bench serve" "top -b -n 1"; do
@@ -63,7 +63,7 @@ exec 5<>"$work/slow"
 "$rdmactl" -d "$work/a" --timeout 300ms fetch "$uri" -o "$work/slow" 2>"$work/said" &
 fetcher=$!
 head -c 1000000 <&5 >/dev/null
-kill -STOP "$daemon"
+hang "$daemon"
 cat <&5 >/dev/null &
 pids+=($!)
 got=0

@@ -94,8 +94,7 @@ failures() { # WHEN: the user has had both, the peer what has gone to it
     ! grep -q '^rdmad_peer_op_failures_total.*RDMAD_E_RANGE' "$work/b3" || fail "of the peer, to which it never went, $1"
 }
 echo 3 1000000000000 1000 >&7
-kill -STOP "${pids[0]}" # the owner's daemon
-eventually is_stopped "${pids[0]}"
+hang "${pids[0]}" # the owner's daemon
 echo 2 0 100 >&7
 eventually grep -q '^RDMAD_E_TIMEOUT$' "$work/failed"
 kill -CONT "${pids[0]}"
@@ -103,7 +102,7 @@ grep -q '^RDMAD_E_RANGE$' "$work/failed" || fail "they did not fail so: $(cat "$
 failures 'while it goes on'
 exec 7>&-
 wait "$program" || fail "the program whose ops fail"
-gone() { ! b -j session show | grep -q failing_ops; }
+gone() { lacks failing_ops b -j session show; }
 eventually gone
 failures 'when it has ended'
 

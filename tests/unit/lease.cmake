@@ -9,7 +9,7 @@ foreach(area lease lease_ended handle budget delegate part_told)
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_told.c ${PROJECT_SOURCE_DIR}/daemon/state/late_event.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
       ${PROJECT_SOURCE_DIR}/daemon/state/names.c ${PROJECT_SOURCE_DIR}/daemon/state/budget.c
       ${PROJECT_SOURCE_DIR}/daemon/state/extents.c
-      ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c ${PROJECT_SOURCE_DIR}/daemon/state/handle_keep.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lessee_told.c
       ${PROJECT_SOURCE_DIR}/daemon/state/quota.c ${PROJECT_SOURCE_DIR}/daemon/state/origin.c
       ${PROJECT_SOURCE_DIR}/daemon/state/part_told.c

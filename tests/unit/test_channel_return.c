@@ -3,6 +3,7 @@
  * Ends of channels whose way is gone, on the control thread: they rest, are away, are found by
  * their key alone, come back, or end in time; and whenever they end, everything comes back.
  */
+#include "daemon/base/events.h"
 #include "daemon/state/channel_away.h"
 #include "tests/unit/channel_steps.h"
 
@@ -286,6 +287,33 @@ Test(channel_return, one_that_lingers_does_so_for_a_time) {
     cr_expect(!fake_call(FAKE_CHANNEL_END, -1)->linger, "there is nobody to deliver to");
     fake_answer_all();
     cr_expect_eq(closed.calls, 1);
+}
+
+static struct event_row remembered[8];
+
+static unsigned remember(void) {
+    return events_read(0, NULL, NULL, remembered, 8);
+}
+
+Test(channel_return, what_became_of_one_that_was_closed_while_it_was_away_is_remembered) {
+    struct channel *ch = away_end(a, &da, 1);
+    uint64_t number = ch->number;
+    events_forget();
+    channel_close(ch, true, rig_done, &closed);
+    cr_assert_eq(remember(), 1);
+    cr_expect(strstr(remembered[0].text, "its program closed it, while its other end was away: "
+                                         "the peer is gone"),
+              "%s", remembered[0].text);
+    rig_advance((RETURN_MS + 1) * MS);
+    fake_answer_all();
+    cr_assert_eq(remember(), 2);
+    const struct event_row *e = &remembered[1];
+    cr_expect(!strcmp(e->what, "channel") && !strcmp(e->cause, "lost") &&
+                  !strcmp(e->object, "channel") && e->id == number && e->of_user,
+              "%s %s", e->what, e->cause);
+    cr_expect(strstr(e->text, "the other end has not come back within") &&
+                  strstr(e->text, "the peer is gone"),
+              "%s", e->text);
 }
 
 Test(channel_return, its_session_may_close_whenever_it_likes) {

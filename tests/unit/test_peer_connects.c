@@ -3,6 +3,7 @@
  * Channels that we ask a peer for: each step of the handshake done well, refused, late, lost, given
  * up and lied about; and the links of both.
  */
+#include "daemon/base/events.h"
 #include "daemon/peer/control/record.h"
 #include "tests/unit/chan_steps.h"
 
@@ -194,6 +195,58 @@ Test(peer_connects, a_daemon_that_is_not_there_is_told) {
     AWAIT(done.calls == 1);
     cr_expect_eq(done.code, RDMAD_E_UNREACHABLE);
     listener = raw_listen(&uri.port);
+}
+
+static bool is_unreachable(void *arg, const struct event_row *e) {
+    (void)arg;
+    return !strcmp(e->what, "peer") && !strcmp(e->cause, "unreachable");
+}
+
+static unsigned dial_in_vain(unsigned times, struct event_row *last) {
+    struct event_row rows[8] = {0};
+    for (unsigned i = 0; i < times; i++) {
+        struct rig_done tried = {0};
+        peer_connect(rig.st.peers, end_of(s, &tried), &uri, 2000 * MS);
+        AWAIT(tried.calls == 1);
+        cr_expect_eq(tried.code, RDMAD_E_UNREACHABLE);
+    }
+    unsigned count = events_read(0, is_unreachable, NULL, rows, 8);
+    *last = rows[count - !!count];
+    return count;
+}
+
+Test(peer_connects, a_daemon_that_is_dialled_in_vain_is_remembered_once_a_minute) {
+    struct event_row last;
+    raw_close(listener);
+    events_forget();
+    cr_expect_eq(dial_in_vain(5, &last), 1);
+    cr_expect(strstr(last.text, "no peer") == last.text, "%s", last.text);
+    rig_advance(61 * NSEC_PER_SEC);
+    cr_expect_eq(dial_in_vain(1, &last), 2);
+    cr_expect(strstr(last.text, "5 tries in the last 61 s, the last: no peer") == last.text, "%s",
+              last.text);
+    listener = raw_listen(&uri.port);
+}
+
+/* It takes the connection, and says nothing. */
+static unsigned dial_to_be_cut_off(void) {
+    struct event_row rows[8];
+    struct rig_done tried = {0};
+    peer_connect(rig.st.peers, end_of(s, &tried), &uri, 2000 * MS);
+    raw_close(raw_accept(listener));
+    AWAIT(tried.calls == 1);
+    cr_expect_neq(tried.code, 0);
+    return events_read(0, is_unreachable, NULL, rows, 8);
+}
+
+Test(peer_connects, a_daemon_that_was_there_in_between_is_told_of_at_once) {
+    events_forget();
+    cr_expect_eq(dial_to_be_cut_off(), 1);
+    cr_expect_eq(dial_to_be_cut_off(), 1);
+    asks();
+    raw_close(out);
+    AWAIT(done.calls == 1);
+    cr_expect_eq(dial_to_be_cut_off(), 2);
 }
 
 Test(peer_connects, this_very_daemon_under_another_name_is_local) {

@@ -403,9 +403,15 @@ Test(pki_ca, a_token_is_good_once) {
     struct pki_token token = token_made(rig_now() + 100);
     cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now(), &terms, &err), 0, "%s", err.text);
     cr_assert_eq(terms.days, 7);
-    cr_assert_eq(pki_token_use(&ca.dir, &token, &err), 0);
-    cr_assert_eq(pki_token_use(&ca.dir, &token, &err), RDMAD_E_PERM);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), 0);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), RDMAD_E_PERM);
     cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now(), &terms, &err), RDMAD_E_PERM);
+    pki_token_give_back(&ca.dir, &token);
+    cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now(), &terms, &err), 0, "%s", err.text);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), 0, "%s", err.text);
+    pki_token_used(&ca.dir, &token);
+    pki_token_give_back(&ca.dir, &token);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), RDMAD_E_PERM, "used, and good again");
     pki_ca_close(&ca);
 }
 
@@ -482,7 +488,7 @@ Test(pki_ca, of_two_processes_with_one_token_one_wins) {
                 if (read(go[0], &byte, 1) < 0)
                     _exit(2);
                 int rc = pki_token_check(&ca.dir, &token, rig_now(), &terms, NULL);
-                _exit(rc ? 1 : pki_token_use(&ca.dir, &token, NULL) ? 1 : 0);
+                _exit(rc ? 1 : pki_token_take(&ca.dir, &token, NULL) ? 1 : 0);
             }
         close(go[0]);
         close(go[1]);

@@ -11,9 +11,11 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <openssl/rand.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,6 +121,41 @@ Test(pki_join, a_name_that_has_too_many_certificates_does_not_use_up_the_token) 
     cr_assert_eq(join(one, "beta", &last, true), RDMAD_E_LIMIT);
     rig_revoke(ca_dir, "beta");
     cr_assert_eq(join(one, "beta", &last, true), 0, "%s", err.text);
+}
+
+/* As on a full disk: files are made, but not written. */
+static void disk_full(bool full) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = full ? 0 : limit.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+Test(pki_join, a_certificate_that_cannot_be_written_does_not_use_up_the_token) {
+    char dir[RIG_PATH];
+    struct join_client client;
+    struct join_bytes request, reply;
+    struct join_outcome outcome;
+    rig_init(ca_dir, "ca");
+    rig_path(dir, "one");
+    struct pki_token token = token_made();
+    cr_assert_eq(join_client_begin(dir, "beta", &token, false, &client, &request, &err), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        disk_full(true);
+        reply = answer(&request, NULL, &outcome);
+        disk_full(false);
+        cr_assert_eq(outcome.code, RDMAD_E_SYSTEM, "%d: %s", outcome.code, outcome.text);
+        cr_assert(outcome.ours && strstr(outcome.text, "cannot write"), "%s", outcome.text);
+        join_bytes_free(&reply);
+    }
+    reply = answer(&request, NULL, &outcome);
+    cr_assert_eq(join_client_finish(&client, reply.data, reply.size, "ca.example:7471", &err), 0,
+                 "%s / %s", err.text, outcome.text);
+    join_bytes_free(&request);
+    join_bytes_free(&reply);
+    join_client_fini(&client);
+    cr_assert_eq(join(rig_path(dir, "two"), "gamma", &token, false), RDMAD_E_PERM, "used twice");
 }
 
 Test(pki_join, an_identity_is_not_replaced_by_accident) {

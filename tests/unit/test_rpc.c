@@ -83,6 +83,7 @@ Test(rpc, the_id_comes_back_also_with_an_invalid_request) {
 static const struct rpc_param list[] = {{"id", RPC_UINT, true, 100},
                                         {"all", RPC_BOOL, false, 0},
                                         {"name", RPC_TEXT, false, 4},
+                                        {"tag", RPC_ANY_UINT, false, UINT64_MAX},
                                         {NULL, RPC_END, false, 0}};
 
 static int checked(const char *params) {
@@ -107,6 +108,14 @@ Test(rpc, params_are_checked_against_their_list) {
         {"{\"id\":1,\"all\":1}", "true or false"},
         {"{\"id\":1,\"name\":\"abcde\"}", "0 to 4 bytes"},
         {"{\"id\":1,\"name\":null}", "0 to 4 bytes"},
+        {"{\"id\":1,\"tag\":-1}", "string of its digits"},
+        {"{\"id\":1,\"tag\":1.5}", "string of its digits"},
+        {"{\"id\":1,\"tag\":true}", "string of its digits"},
+        {"{\"id\":1,\"tag\":\"\"}", "string of its digits"},
+        {"{\"id\":1,\"tag\":\"-1\"}", "string of its digits"},
+        {"{\"id\":1,\"tag\":\" 1\"}", "string of its digits"},
+        {"{\"id\":1,\"tag\":\"1x\"}", "string of its digits"},
+        {"{\"id\":1,\"tag\":\"18446744073709551616\"}", "string of its digits"},
         {"{\"id\":1,\"nome\":\"a\"}", "unknown parameter \"nome\""},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -114,6 +123,24 @@ Test(rpc, params_are_checked_against_their_list) {
         cr_expect(strstr(why.text, wrong[i][1]), "%s: %s", wrong[i][0], why.text);
     }
     cr_expect_eq(rpc_check(list, NULL, &why), RDMAD_E_INVAL, "a required one is missing");
+}
+
+Test(rpc, a_number_of_64_bits_comes_as_its_digits) {
+    static const struct {
+        const char *params;
+        uint64_t tag;
+    } good[] = {{"{\"id\":1}", 0},
+                {"{\"id\":1,\"tag\":7}", 7},
+                {"{\"id\":1,\"tag\":\"7\"}", 7},
+                {"{\"id\":1,\"tag\":9223372036854775807}", INT64_MAX},
+                {"{\"id\":1,\"tag\":\"9223372036854775808\"}", UINT64_C(1) << 63},
+                {"{\"id\":1,\"tag\":\"18446744073709551615\"}", UINT64_MAX}};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        json_t *p = json_loads(good[i].params, 0, NULL);
+        cr_expect_eq(rpc_check(list, p, &why), 0, "%s: %s", good[i].params, why.text);
+        cr_expect_eq(rpc_uint(p, "tag"), good[i].tag, "%s", good[i].params);
+        json_decref(p);
+    }
 }
 
 Test(rpc, an_error_carries_our_code_and_the_whole_sentence) {

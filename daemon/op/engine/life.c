@@ -43,7 +43,7 @@ static struct op *op_make(struct worker *w, struct op_session *s, struct op_ring
     struct op *op = slab_get(&w->ops);
     op_clear(op, offsetof(struct op, first));
     op->deadline_ns = rq->deadline_ns;
-    op->since_ns = rq->since_ns ? rq->since_ns : w->now_ns;
+    op->since_ns = request_since(w, rq);
     op->session = s;
     op->ring = r;
     op->pool = rq->pool;

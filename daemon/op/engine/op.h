@@ -146,7 +146,8 @@ struct op_session {
     struct plane_tally tally;
     struct op_failure failures[PLANE_FAILURES]; /* the last of them; tally.c */
     uint64_t nfailures;                         /* so far, */
-    uint64_t failed[PLANE_CODES];               /* and by status */
+    /* And by status. Not tally.failed: that has what was canceled, and CANCELs in vain, too. */
+    uint64_t failed[PLANE_CODES];
     struct mail failed_mail;
     bool failed_told;   /* atomic: nothing is posted until the control thread has looked */
     bool failed_posted; /* atomic: failed_mail is under way */

@@ -118,7 +118,7 @@ void trace_ended(struct worker *w, const struct op *op, const struct op_result *
 void trace_answered(struct worker *w, const struct op_session *s, const struct rdmad_sqe *sqe,
                     const struct op_request *rq, const struct op_result *result) {
     const uint64_t lease = result->status == RDMAD_E_LIMIT ? 0 : result->info;
-    const uint64_t since_ns = rq->since_ns ? rq->since_ns : w->now_ns;
+    const uint64_t since_ns = request_since(w, rq);
     const struct op_lane *lane = leads_sqe(w, s, sqe);
     for (struct op_trace *t = w->traces; t; t = t->next) {
         const struct plane_trace_filter *f = &t->filter;

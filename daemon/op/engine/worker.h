@@ -122,6 +122,11 @@ bool worker_can_start(struct worker *w); /* memory for one more op is at hand */
 /* The session broke a rule: it is shut out at the end of the turn and reported once. */
 void worker_violated(struct worker *w, struct op_session *s, int code, const char *why);
 
+/* When its sqe was taken. */
+static inline uint64_t request_since(const struct worker *w, const struct op_request *rq) {
+    return rq->since_ns ? rq->since_ns : w->now_ns;
+}
+
 /* Counters that other threads read: one writer, so a plain add with an atomic store is enough. */
 static inline void counter_add(uint64_t *counter, uint64_t n) {
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);

@@ -23,6 +23,7 @@
 #include "common/uri.h"
 #include "daemon/base/audit_event.h"
 #include "daemon/base/life.h"
+#include "daemon/base/repeats.h"
 #include "daemon/base/slots.h"
 #include "daemon/peer/wire/message.h"
 #include "daemon/plane/plane.h"
@@ -98,6 +99,7 @@ struct peers {
     struct list unjudged;    /* since another identity was loaded, connect/judge.c */
     struct list shown;       /* that have shown their next certificates, connect/renewed.c */
     struct timer shown_timer;
+    struct repeats unreached; /* by what was dialled, and why */
     struct joins *joins;
     struct renewal *renewal;
     bool stopping;
