@@ -4,34 +4,13 @@
  * difference.
  *
  * On a terminal a key changes what is shown. What is asked for another way is looked at anew.
- *
- * A user's share is of what all sessions together made the daemon do, in the daemon's measure: the
- * bytes that were moved and TOP_OP_COST for each op.
  */
 #include "rdmactl/screen.h"
 #include "rdmactl/top.h"
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct rate {
-    const json_t *row; /* borrowed from the newer look */
-    double ops, bytes_read, bytes_written;
-    double share;     /* of the session's user, 0 to 1 */
-    double throttled; /* the user, 0 to 1 of the time */
-};
-
-static const json_t *row_of(const json_t *list, json_int_t id) {
-    size_t i;
-    json_t *row;
-    json_array_foreach(list, i, row) {
-        if (json_integer_value(json_object_get(row, "id")) == id)
-            return row;
-    }
-    return NULL;
-}
 
 static const char *const key_names[] = {[SORT_BYTES] = "bytes",
                                         [SORT_OPS] = "ops",
@@ -39,111 +18,6 @@ static const char *const key_names[] = {[SORT_BYTES] = "bytes",
                                         [SORT_MEMORY] = "memory",
                                         [SORT_QUEUE] = "queue"};
 static enum sort_key sort_key;
-
-static int busiest_first(const void *a, const void *b) {
-    const struct rate *x = a, *y = b;
-    double kx = x->ops, ky = y->ops;
-    if (sort_key == SORT_P99)
-        kx = top_latency(x->row, "p99"), ky = top_latency(y->row, "p99");
-    if (sort_key == SORT_MEMORY)
-        kx = cli_number(x->row, "bytes"), ky = cli_number(y->row, "bytes");
-    if (sort_key == SORT_QUEUE)
-        kx = top_queue(x->row), ky = top_queue(y->row);
-    if (sort_key != SORT_BYTES && kx != ky)
-        return kx < ky ? 1 : -1;
-    double bx = x->bytes_read + x->bytes_written, by = y->bytes_read + y->bytes_written;
-    if (bx != by)
-        return bx < by ? 1 : -1;
-    return x->ops < y->ops ? 1 : x->ops > y->ops ? -1 : 0;
-}
-
-static double cost(const struct rate *r) {
-    return r->bytes_read + r->bytes_written + r->ops * TOP_OP_COST;
-}
-
-static void add_shares(struct rate *rate, size_t count) {
-    double all = 0;
-    for (size_t i = 0; i < count; i++)
-        all += cost(&rate[i]);
-    for (size_t i = 0; i < count && all > 0; i++) {
-        for (size_t k = 0; k < count; k++)
-            if (top_same_user(rate[k].row, rate[i].row))
-                rate[i].share += cost(&rate[k]) / all;
-    }
-}
-
-/* The caller's to free. */
-static struct rate *rates(const json_t *before, const json_t *after, double span_s, size_t *count) {
-    *count = json_array_size(after);
-    struct rate *out = calloc(*count + 1, sizeof(*out));
-    size_t i;
-    json_t *row;
-    json_array_foreach(after, i, row) {
-        if (!out)
-            break;
-        const json_t *old = row_of(before, json_integer_value(json_object_get(row, "id")));
-        out[i].row = row;
-        out[i].ops = (cli_number(row, "ops") - cli_number(old, "ops")) / span_s;
-        out[i].bytes_read =
-            (cli_number(row, "bytes_read") - cli_number(old, "bytes_read")) / span_s;
-        out[i].bytes_written =
-            (cli_number(row, "bytes_written") - cli_number(old, "bytes_written")) / span_s;
-        double held = (cli_number(row, "throttled_s") - cli_number(old, "throttled_s")) / span_s;
-        out[i].throttled = !old || held < 0 ? 0 : held > 1 ? 1 : held;
-    }
-    if (out)
-        add_shares(out, *count);
-    if (out)
-        qsort(out, *count, sizeof(*out), busiest_first);
-    return out;
-}
-
-#define COLUMNS 15
-
-static struct table *sessions_table(const struct rate *rate, size_t count) {
-    static const char *const head[] = {"ID",    "NAME",   "UID",       "PID",       "MEMORY",
-                                       "OPS/S", "READ/S", "WRITTEN/S", "P50",       "P99",
-                                       "QUEUE", "SHARE",  "WEIGHT",    "THROTTLED", "STATE"};
-    struct table *t = table_new(COLUMNS);
-    char buf[CELL_MAX];
-    for (int i = 0; i < COLUMNS; i++)
-        table_cell(t, i != 1 && i != COLUMNS - 1, head[i]);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *row = rate[i].row;
-        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "id"));
-        table_cell(t, true, buf);
-        table_cell(t, false, cli_text(row, "name"));
-        top_user_cell(t, row);
-        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "pid"));
-        table_cell(t, true, buf);
-        table_cell(t, true, cli_human_bytes(buf, cli_number(row, "bytes")));
-        snprintf(buf, sizeof(buf), "%.0f", rate[i].ops);
-        table_cell(t, true, buf);
-        table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_read));
-        table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_written));
-        top_latency_cells(t, row);
-        top_count_cell(t, top_queue(row));
-        top_share_cell(t, rate[i].share);
-        top_count_cell(t, cli_number(row, "weight"));
-        top_share_cell(t, rate[i].throttled);
-        table_cell(t, false, cli_text(row, "state"));
-    }
-    return t;
-}
-
-static json_t *sessions_json(const struct rate *rate, size_t count) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        json_t *row = json_copy((json_t *)rate[i].row);
-        json_object_set_new(row, "ops_per_s", json_real(rate[i].ops));
-        json_object_set_new(row, "bytes_read_per_s", json_real(rate[i].bytes_read));
-        json_object_set_new(row, "bytes_written_per_s", json_real(rate[i].bytes_written));
-        json_object_set_new(row, "share", json_real(rate[i].share));
-        json_object_set_new(row, "throttled", json_real(rate[i].throttled));
-        json_array_append_new(list, row);
-    }
-    return list;
-}
 
 /* ---- what is shown ------------------------------------------------------------------------- */
 
@@ -164,11 +38,25 @@ struct top {
     json_t *before, *after; /* looks of the same kind; after NULL: there is one only */
     double before_s, after_s;
     bool own_only;      /* links are not for whoever asks */
+    bool no_buckets;    /* an older daemon, which refuses to be asked for them */
     struct failure why; /* it could not be looked */
 };
 
+/* With how long ops took. user.show tells it unasked. */
+static json_t *ask(struct top *top, const char *method) {
+    json_t *params = strcmp(method, "user.show") != 0 && !top->no_buckets
+                         ? json_pack("{s:b}", "buckets", 1)
+                         : NULL;
+    bool asked = params != NULL;
+    json_t *answer = daemon_try(method, params, PATIENCE_LOOK_MS, &top->why);
+    if (answer || !asked || strcmp(top->why.code, "RDMAD_E_INVAL") != 0)
+        return answer;
+    top->no_buckets = true;
+    return daemon_try(method, NULL, PATIENCE_LOOK_MS, &top->why);
+}
+
 static bool look_into(struct top *top, json_t *seen, const char *method) {
-    json_t *more = daemon_try(method, NULL, PATIENCE_LOOK_MS, &top->why);
+    json_t *more = ask(top, method);
     bool answered = more != NULL;
     json_object_update(seen, more);
     json_decref(more);
@@ -245,24 +133,14 @@ static void draw(const struct top *top, struct table *t) {
     fflush(stdout);
 }
 
-static struct table *top_sessions(const json_t *before, const json_t *after, double span_s) {
-    size_t rows = 0;
-    struct rate *rate = rates(json_object_get(before, "sessions"),
-                              json_object_get(after, "sessions"), span_s, &rows);
-    struct table *t = rate ? sessions_table(rate, rows) : NULL;
-    free(rate);
-    return t;
-}
-
 static void show_json(const struct top *top, double span_s) {
     const json_t *before = top->before, *after = top->after;
-    size_t rows = 0;
-    struct rate *rate = rates(json_object_get(before, "sessions"),
-                              json_object_get(after, "sessions"), span_s, &rows);
-    json_t *doc = json_pack("{s:o, s:o}", "sessions", sessions_json(rate, rate ? rows : 0), "users",
+    json_t *doc = json_pack("{s:o, s:o}", "sessions",
+                            top_sessions_json(json_object_get(before, "sessions"),
+                                              json_object_get(after, "sessions"), span_s, sort_key),
+                            "users",
                             top_users_json(json_object_get(before, "users"),
                                            json_object_get(after, "users"), span_s, sort_key));
-    free(rate);
     json_object_set_new(doc, "links",
                         top->own_only ? json_null()
                                       : top_links_json(before, after, span_s, sort_key));
@@ -285,7 +163,8 @@ static struct table *view_table(const struct top *top, double span_s) {
     case VIEW_SESSIONS:
         break;
     }
-    return top_sessions(before, after, span_s);
+    return top_sessions(json_object_get(before, "sessions"), json_object_get(after, "sessions"),
+                        span_s, sort_key);
 }
 
 static void show(const struct top *top) {

@@ -61,11 +61,6 @@ static const json_t *take_former(json_t *all, const json_t *row) {
     return NULL;
 }
 
-static double rate_of(const json_t *old, const json_t *row, const char *key, double span_s) {
-    double more = cli_number(row, key) - cli_number(old, key);
-    return more > 0 ? more / span_s : 0;
-}
-
 struct link_rate *top_link_rates(const json_t *before, const json_t *after, double span_s,
                                  size_t *count) {
     const json_t *links = json_object_get(after, "links");
@@ -80,15 +75,22 @@ struct link_rate *top_link_rates(const json_t *before, const json_t *after, doub
         const json_t *old = take_former(all, row);
         if (!out)
             break;
-        out[i] = (struct link_rate){.row = row, .at = i};
+        out[i] = (struct link_rate){.row = row};
         if (!old && !all_told)
             continue;
-        out[i].ops = rate_of(old, row, "ops", span_s);
-        out[i].failed = rate_of(old, row, "ops_failed", span_s);
-        out[i].bytes_read = rate_of(old, row, "bytes_read", span_s);
-        out[i].bytes_written = rate_of(old, row, "bytes_written", span_s);
-        out[i].retransmits = rate_of(old, row, "retransmits", span_s);
+        out[i].ops = top_rate(old, row, "ops", span_s);
+        out[i].failed = top_rate(old, row, "ops_failed", span_s);
+        out[i].bytes_read = top_rate(old, row, "bytes_read", span_s);
+        out[i].bytes_written = top_rate(old, row, "bytes_written", span_s);
+        out[i].retransmits = top_rate(old, row, "retransmits", span_s);
+        out[i].took = top_took(old, row);
     }
     json_decref(all);
     return out;
+}
+
+void top_link_rates_free(struct link_rate *rates, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        json_decref(rates[i].took);
+    free(rates);
 }

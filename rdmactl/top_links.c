@@ -3,40 +3,29 @@
  * top_links.c - links by what goes over them right now.
  */
 #include "rdmactl/top.h"
-#include <stdio.h>
-#include <stdlib.h>
 
 #define COLUMNS 11
 
-static enum sort_key link_sort;
-
-static double link_key(const struct link_rate *r) {
-    const double by[] = {[SORT_BYTES] = r->bytes_read + r->bytes_written,
-                         [SORT_OPS] = r->ops,
-                         [SORT_P99] = top_latency(r->row, "p99"),
-                         [SORT_MEMORY] = r->bytes_read + r->bytes_written,
-                         [SORT_QUEUE] = top_queue(r->row)};
-    return by[link_sort];
-}
-
-static int most_first(const void *a, const void *b) {
-    const struct link_rate *x = a, *y = b;
-    double kx = link_key(x), ky = link_key(y);
-    if (kx != ky)
-        return kx < ky ? 1 : -1;
-    return x->at > y->at ? 1 : -1;
+static struct top_rank link_rank(const struct link_rate *r, enum sort_key key, size_t at) {
+    const double by[SORT_KEYS] = {[SORT_BYTES] = r->bytes_read + r->bytes_written,
+                                  [SORT_OPS] = r->ops,
+                                  [SORT_P99] = top_latency_of(r->took).p99,
+                                  [SORT_MEMORY] = r->bytes_read + r->bytes_written,
+                                  [SORT_QUEUE] = top_queue(r->row)};
+    return top_rank_by(by, key, at);
 }
 
 static struct link_rate *sorted_rates(const json_t *before, const json_t *after, double span_s,
                                       enum sort_key key, size_t *count) {
     struct link_rate *rate = top_link_rates(before, after, span_s, count);
-    link_sort = key;
-    if (rate)
-        qsort(rate, *count, sizeof(*rate), most_first);
+    for (size_t i = 0; i < *count; i++)
+        rate[i].rank = link_rank(&rate[i], key, i);
+    top_sort(rate, *count, sizeof(*rate));
     return rate;
 }
 
 static void link_cells(struct table *t, const struct link_rate *r, double span_s) {
+    const struct top_latency latency = top_latency_of(r->took);
     char buf[CELL_MAX];
     top_count_cell(t, cli_number(r->row, "peer"));
     table_cell(t, false, cli_text(r->row, "node"));
@@ -45,7 +34,8 @@ static void link_cells(struct table *t, const struct link_rate *r, double span_s
     top_count_cell(t, r->ops);
     table_cell(t, true, cli_human_bytes(buf, r->bytes_read));
     table_cell(t, true, cli_human_bytes(buf, r->bytes_written));
-    top_latency_cells(t, r->row);
+    top_time_cell(t, &latency, latency.p50);
+    top_time_cell(t, &latency, latency.p99);
     top_count_cell(t, top_queue(r->row));
     top_count_cell(t, r->retransmits * span_s);
 }
@@ -62,7 +52,7 @@ struct table *top_links(const json_t *before, const json_t *after, double span_s
         table_cell(t, k == 0 || k > 3, head[k]);
     for (size_t i = 0; i < count; i++)
         link_cells(t, &rate[i], span_s);
-    free(rate);
+    top_link_rates_free(rate, count);
     return t;
 }
 
@@ -73,9 +63,11 @@ json_t *top_links_json(const json_t *before, const json_t *after, double span_s,
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         json_t *row = json_copy((json_t *)rate[i].row);
+        const struct top_latency latency = top_latency_of(rate[i].took);
+        top_latency_json(row, &latency);
         top_link_rates_json(row, &rate[i]);
         json_array_append_new(list, row);
     }
-    free(rate);
+    top_link_rates_free(rate, count);
     return list;
 }

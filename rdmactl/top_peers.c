@@ -6,17 +6,16 @@
  * connections. One that has not said its name is its address.
  */
 #include "rdmactl/top.h"
-#include <stdio.h>
 #include <stdlib.h>
 
-#define COLUMNS 9
+#define COLUMNS 10
 
 struct peer_sum {
+    struct top_rank rank; /* first: top_sort */
     const char *name;     /* borrowed from the newer look */
-    struct link_rate sum; /* row: none */
+    struct link_rate sum; /* row: none; took: of all links of which it is known */
     double links, queue;
-    bool timed; /* ops were done on one of its links, and p99 is the longest of theirs */
-    double p99, first;
+    struct top_latency latency;
 };
 
 static const char *name_of(const json_t *link) {
@@ -25,7 +24,6 @@ static const char *name_of(const json_t *link) {
 }
 
 static void add_link(struct peer_sum *p, const struct link_rate *r) {
-    double p99 = top_latency(r->row, "p99");
     p->sum.ops += r->ops;
     p->sum.failed += r->failed;
     p->sum.bytes_read += r->bytes_read;
@@ -33,25 +31,20 @@ static void add_link(struct peer_sum *p, const struct link_rate *r) {
     p->sum.retransmits += r->retransmits;
     p->links++;
     p->queue += top_queue(r->row);
-    p->timed = p->timed || top_latency(r->row, "count") > 0;
-    if (p99 > p->p99)
-        p->p99 = p99;
+    if (!r->took)
+        return;
+    json_t *took = top_took_together(p->sum.took, r->took);
+    json_decref(p->sum.took);
+    p->sum.took = took;
 }
 
-static double key_of(const struct peer_sum *p, enum sort_key key) {
-    const double by[] = {[SORT_BYTES] = p->sum.bytes_read + p->sum.bytes_written,
-                         [SORT_OPS] = p->sum.ops,
-                         [SORT_P99] = p->p99,
-                         [SORT_MEMORY] = p->sum.bytes_read + p->sum.bytes_written,
-                         [SORT_QUEUE] = p->queue};
-    return by[key];
-}
-
-static int most_first(const void *a, const void *b) {
-    const struct peer_sum *x = a, *y = b;
-    if (x->first != y->first)
-        return x->first < y->first ? 1 : -1;
-    return x->sum.at > y->sum.at ? 1 : -1;
+static struct top_rank peer_rank(const struct peer_sum *p, enum sort_key key, size_t at) {
+    const double by[SORT_KEYS] = {[SORT_BYTES] = p->sum.bytes_read + p->sum.bytes_written,
+                                  [SORT_OPS] = p->sum.ops,
+                                  [SORT_P99] = p->latency.p99,
+                                  [SORT_MEMORY] = p->sum.bytes_read + p->sum.bytes_written,
+                                  [SORT_QUEUE] = p->queue};
+    return top_rank_by(by, key, at);
 }
 
 /* Which of the sums is that of the name; a new one if there is none. */
@@ -61,7 +54,7 @@ static struct peer_sum *find_sum(struct peer_sum *sums, size_t *count, json_t *p
     if (place)
         return &sums[json_integer_value(place)];
     struct peer_sum *p = &sums[*count];
-    *p = (struct peer_sum){.name = name, .sum.at = *count};
+    *p = (struct peer_sum){.name = name};
     json_object_set_new(places, name, json_integer((json_int_t)*count));
     ++*count;
     return p;
@@ -77,12 +70,15 @@ static struct peer_sum *sum_peers(const json_t *before, const json_t *after, dou
     *count = 0;
     for (size_t i = 0; sums && i < links; i++)
         add_link(find_sum(sums, count, places, name_of(rate[i].row)), &rate[i]);
-    for (size_t i = 0; i < *count; i++)
-        sums[i].first = key_of(&sums[i], key);
-    if (sums)
-        qsort(sums, *count, sizeof(*sums), most_first);
+    for (size_t i = 0; i < *count; i++) {
+        sums[i].latency = top_latency_of(sums[i].sum.took);
+        json_decref(sums[i].sum.took);
+        sums[i].sum.took = NULL;
+        sums[i].rank = peer_rank(&sums[i], key, i);
+    }
+    top_sort(sums, *count, sizeof(*sums));
     json_decref(places);
-    free(rate);
+    top_link_rates_free(rate, links);
     return sums;
 }
 
@@ -93,7 +89,8 @@ static void peer_cells(struct table *t, const struct peer_sum *p, double span_s)
     top_count_cell(t, p->sum.ops);
     table_cell(t, true, cli_human_bytes(buf, p->sum.bytes_read));
     table_cell(t, true, cli_human_bytes(buf, p->sum.bytes_written));
-    table_cell(t, true, p->timed ? cli_human_us(buf, p->p99) : "-");
+    top_time_cell(t, &p->latency, p->latency.p50);
+    top_time_cell(t, &p->latency, p->latency.p99);
     top_count_cell(t, p->queue);
     top_count_cell(t, p->sum.failed * span_s);
     top_count_cell(t, p->sum.retransmits * span_s);
@@ -101,8 +98,8 @@ static void peer_cells(struct table *t, const struct peer_sum *p, double span_s)
 
 struct table *top_peers(const json_t *before, const json_t *after, double span_s,
                         enum sort_key key) {
-    static const char *const head[COLUMNS] = {"PEER", "LINKS", "OPS/S",  "READ/S",     "WRITTEN/S",
-                                              "P99",  "QUEUE", "FAILED", "RETRANSMITS"};
+    static const char *const head[COLUMNS] = {"PEER", "LINKS", "OPS/S", "READ/S", "WRITTEN/S",
+                                              "P50",  "P99",   "QUEUE", "FAILED", "RETRANSMITS"};
     struct table *t = table_new(COLUMNS);
     size_t count = 0;
     struct peer_sum *sums = sum_peers(before, after, span_s, key, &count);
@@ -121,9 +118,9 @@ json_t *top_peers_json(const json_t *before, const json_t *after, double span_s,
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         const struct peer_sum *p = &sums[i];
-        json_t *row = json_pack("{s:s, s:I, s:I, s:o}", "peer", p->name, "links",
-                                (json_int_t)p->links, "ops_inflight", (json_int_t)p->queue,
-                                "p99_us", p->timed ? json_real(p->p99) : json_null());
+        json_t *row = json_pack("{s:s, s:I, s:I}", "peer", p->name, "links", (json_int_t)p->links,
+                                "ops_inflight", (json_int_t)p->queue);
+        top_latency_json(row, &p->latency);
         top_link_rates_json(row, &p->sum);
         json_array_append_new(list, row);
     }

@@ -13,30 +13,11 @@
 #define COLUMNS 12
 
 struct user_rate {
-    const json_t *row; /* borrowed from the newer look */
+    struct top_rank rank; /* first: top_sort */
+    const json_t *row;    /* borrowed from the newer look */
     double ops, bytes_read, bytes_written, share, throttled;
-    double done, p50, p99; /* ops that were done, and how long they took, in microseconds */
-    size_t at;             /* in the newer look */
+    struct top_latency latency;
 };
-
-static enum sort_key user_sort;
-
-static double user_key(const struct user_rate *u) {
-    const double by[] = {[SORT_BYTES] = u->bytes_read + u->bytes_written,
-                         [SORT_OPS] = u->ops,
-                         [SORT_P99] = u->p99,
-                         [SORT_MEMORY] = cli_number(u->row, "bytes"),
-                         [SORT_QUEUE] = top_queue(u->row)};
-    return by[user_sort];
-}
-
-static int busiest_first(const void *a, const void *b) {
-    const struct user_rate *x = a, *y = b;
-    double kx = user_key(x), ky = user_key(y);
-    if (kx != ky)
-        return kx < ky ? 1 : -1;
-    return x->at > y->at ? 1 : -1;
-}
 
 static const json_t *former_of(const json_t *before, const json_t *row) {
     size_t i;
@@ -48,75 +29,24 @@ static const json_t *former_of(const json_t *before, const json_t *row) {
     return NULL;
 }
 
-/* ---- how long ops took between two looks --------------------------------------------------- */
-
-/* How many there were at the first look of those that took about so long. Both lists have the
- * shortest first, and at moves on in the older one. */
-static double count_before(const json_t *old, size_t *at, double us) {
-    while (*at < json_array_size(old) && cli_number(json_array_get(old, *at), "us") < us)
-        ++*at;
-    const json_t *bucket = json_array_get(old, *at);
-    return bucket && cli_number(bucket, "us") == us ? cli_number(bucket, "count") : 0;
-}
-
-/* The time that so many ops of those between the looks did not exceed. */
-static double time_of(const json_t *old, const json_t *now, double rank) {
-    double seen = 0, us = 0;
-    size_t at = 0, i;
-    json_t *bucket;
-    json_array_foreach(now, i, bucket) {
-        double time = cli_number(bucket, "us");
-        double more = cli_number(bucket, "count") - count_before(old, &at, time);
-        if (more <= 0)
-            continue;
-        seen += more;
-        us = time;
-        if (seen >= rank)
-            break;
-    }
-    return us;
-}
-
-static double count_all(const json_t *buckets) {
-    double count = 0;
-    size_t i;
-    json_t *bucket;
-    json_array_foreach(buckets, i, bucket) {
-        count += cli_number(bucket, "count");
-    }
-    return count;
-}
-
-/* Of half of them, and of 99 in 100; of two the longer. Where the daemon does not tell buckets
- * there is none. */
-static void rate_latency(struct user_rate *u, const json_t *old) {
-    const json_t *was = json_object_get(old, "lat_buckets");
-    const json_t *is = json_object_get(u->row, "lat_buckets");
-    if (json_is_null(was))
-        return;
-    u->done = count_all(is) - count_all(was);
-    if (u->done <= 0)
-        return;
-    u->p50 = time_of(was, is, u->done * 0.50);
-    u->p99 = time_of(was, is, u->done * 0.99);
-}
-
-/* ---- rates --------------------------------------------------------------------------------- */
-
-static double rate_of(const json_t *old, const json_t *row, const char *key, double span_s) {
-    double more = cli_number(row, key) - cli_number(old, key);
-    return more > 0 ? more / span_s : 0;
-}
-
 static bool rate_user(const json_t *old, const json_t *row, double span_s, struct user_rate *out) {
+    double held = old ? top_rate(old, row, "throttled_s", span_s) : 0;
     *out = (struct user_rate){.row = row,
-                              .ops = rate_of(old, row, "ops", span_s),
-                              .bytes_read = rate_of(old, row, "bytes_read", span_s),
-                              .bytes_written = rate_of(old, row, "bytes_written", span_s)};
-    double held = old ? rate_of(old, row, "throttled_s", span_s) : 0;
-    out->throttled = held > 1 ? 1 : held;
-    rate_latency(out, old);
+                              .ops = top_rate(old, row, "ops", span_s),
+                              .bytes_read = top_rate(old, row, "bytes_read", span_s),
+                              .bytes_written = top_rate(old, row, "bytes_written", span_s),
+                              .latency = top_latency_between(old, row),
+                              .throttled = held > 1 ? 1 : held};
     return cli_number(row, "sessions") > 0 || out->ops > 0;
+}
+
+static struct top_rank user_rank(const struct user_rate *u, enum sort_key key, size_t at) {
+    const double by[SORT_KEYS] = {[SORT_BYTES] = u->bytes_read + u->bytes_written,
+                                  [SORT_OPS] = u->ops,
+                                  [SORT_P99] = u->latency.p99,
+                                  [SORT_MEMORY] = cli_number(u->row, "bytes"),
+                                  [SORT_QUEUE] = top_queue(u->row)};
+    return top_rank_by(by, key, at);
 }
 
 static double user_cost(const struct user_rate *u) {
@@ -137,14 +67,13 @@ static struct user_rate *rate_users(const json_t *before, const json_t *after, d
         struct user_rate *u = &out[*count];
         if (!rate_user(former_of(before, row), row, span_s, u))
             continue;
-        u->at = i;
+        u->rank = user_rank(u, key, i);
         all += user_cost(u);
         ++*count;
     }
     for (i = 0; i < *count && all > 0; i++)
         out[i].share = user_cost(&out[i]) / all;
-    user_sort = key;
-    qsort(out, *count, sizeof(*out), busiest_first);
+    top_sort(out, *count, sizeof(*out));
     return out;
 }
 
@@ -158,8 +87,8 @@ static void user_cells(struct table *t, const struct user_rate *u) {
     top_count_cell(t, u->ops);
     table_cell(t, true, cli_human_bytes(buf, u->bytes_read));
     table_cell(t, true, cli_human_bytes(buf, u->bytes_written));
-    table_cell(t, true, u->done > 0 ? cli_human_us(buf, u->p50) : "-");
-    table_cell(t, true, u->done > 0 ? cli_human_us(buf, u->p99) : "-");
+    top_time_cell(t, &u->latency, u->latency.p50);
+    top_time_cell(t, &u->latency, u->latency.p99);
     top_count_cell(t, top_queue(u->row));
     top_share_cell(t, u->share);
     top_count_cell(t, cli_number(u->row, "weight"));
@@ -193,8 +122,7 @@ json_t *top_users_json(const json_t *before, const json_t *after, double span_s,
         json_object_set_new(row, "ops_per_s", json_real(u->ops));
         json_object_set_new(row, "bytes_read_per_s", json_real(u->bytes_read));
         json_object_set_new(row, "bytes_written_per_s", json_real(u->bytes_written));
-        json_object_set_new(row, "p50_us", u->done > 0 ? json_real(u->p50) : json_null());
-        json_object_set_new(row, "p99_us", u->done > 0 ? json_real(u->p99) : json_null());
+        top_latency_json(row, &u->latency);
         json_object_set_new(row, "share", json_real(u->share));
         json_object_set_new(row, "throttled", json_real(u->throttled));
         json_array_append_new(list, row);

@@ -21,6 +21,8 @@ struct rows {
     bool own;               /* only what is of uid */
     uid_t uid;
     const struct state *state; /* of leases */
+    bool buckets;              /* lat_buckets are asked for */
+    size_t buckets_told;
 };
 
 static inline struct rows rows_new(void) {
@@ -92,7 +94,7 @@ static inline json_t *rows_rights(uint64_t rights, const char *none) {
     return json_string(n ? text : none);
 }
 
-/* What holds for a user: weight, priority, rates, throttled_s. In show.c. */
+/* What holds for a user: weight, priority, rates, throttled_s. */
 void rows_share(const struct state *st, struct user_id who, json_t *row);
 
 static inline const char *rows_scope(uint32_t scope) {

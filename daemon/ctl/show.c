@@ -31,18 +31,6 @@ static void lease_made(const struct lease_view *v, json_t *row) {
     json_object_set_new(row, "requested", json_boolean(v->requested));
 }
 
-/* What holds for a user, all its sessions together. */
-void rows_share(const struct state *st, struct user_id who, json_t *row) {
-    struct plane_user_stats user;
-    plane_user_stats(st->plane, who, &user);
-    json_object_set_new(row, "weight", json_integer(user.share.weight));
-    json_object_set_new(row, "priority", json_integer(user.share.priority));
-    json_object_set_new(row, "bytes_per_second",
-                        json_integer((json_int_t)user.share.bytes_per_second));
-    json_object_set_new(row, "ops_per_second", json_integer((json_int_t)user.share.ops_per_second));
-    json_object_set_new(row, "throttled_s", json_real(rows_seconds(user.throttled_ns)));
-}
-
 static const char *session_state(const struct session *s) {
     return s->closing ? "closing" : session_paused(s) ? "paused" : "open";
 }
@@ -66,11 +54,18 @@ static void add_origin(const struct session *s, json_t *row) {
     json_object_set_new(row, "resumed", json_boolean(s->origin.resumed));
 }
 
-static void add_tally(const struct session *s, json_t *row) {
+/* Only for whoever asks: a plain answer does not grow by them. */
+static void add_buckets(const struct histogram *latency, json_t *row, struct rows *rows) {
+    if (rows->buckets)
+        json_object_set_new(row, "lat_buckets", tally_buckets(latency, &rows->buckets_told));
+}
+
+static void add_tally(const struct session *s, json_t *row, struct rows *rows) {
     struct plane_tally tally = {0};
     if (s->plane && !s->closing)
         plane_session_tally(s->plane, &tally);
     json_object_set_new(row, "lat_us", tally_spans(&tally.latency));
+    add_buckets(&tally.latency, row, rows);
     json_object_set_new(row, "failures", tally_failures(tally.failed));
 }
 
@@ -94,8 +89,8 @@ static json_t *session_row(const struct session *s, uint64_t now_ns) {
 }
 
 void ctl_session_show(struct ctl_call *call, const json_t *params) {
-    (void)params;
     struct rows rows = rows_new();
+    rows.buckets = rpc_bool(params, "buckets");
     list_for_each (node, &ctl_state(call)->sessions) {
         if (rows_full(&rows))
             break;
@@ -108,7 +103,7 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         add_unread(s, row);
         add_pause(s, row, rows.now_ns);
         add_origin(s, row);
-        add_tally(s, row);
+        add_tally(s, row, &rows);
         json_array_append_new(rows.list, row);
     }
     rows_reply(call, &rows, "sessions");
@@ -271,7 +266,7 @@ void ctl_peer_show(struct ctl_call *call, const json_t *params) {
 }
 
 /* What the worker saw last of its network is told, and it is asked to look again. */
-static void add_lane(const struct link_view *v, json_t *row, uint64_t now_ns) {
+static void add_lane(const struct link_view *v, json_t *row, struct rows *rows) {
     struct plane_lane_stats stats = {0};
     if (v->lane)
         plane_lane_stats(v->lane, &stats);
@@ -282,13 +277,14 @@ static void add_lane(const struct link_view *v, json_t *row, uint64_t now_ns) {
     json_object_set_new(row, "failures", tally_failures(stats.failed));
     json_object_set_new(row, "bytes_written", json_integer((json_int_t)stats.bytes_written));
     json_object_set_new(row, "lat_us", tally_spans(&stats.latency));
+    add_buckets(&stats.latency, row, rows);
     const bool known = stats.looked_ns;
     json_object_set_new(row, "rtt_us", known ? json_real((double)stats.rtt_ns / 1e3) : json_null());
     json_object_set_new(row, "bytes_per_second",
                         known ? json_integer((json_int_t)stats.bytes_per_second) : json_null());
     json_object_set_new(row, "retransmits", json_integer((json_int_t)stats.retransmits));
     json_object_set_new(row, "looked_ago_s",
-                        known ? json_real(rows_seconds(clock_left(stats.looked_ns, now_ns)))
+                        known ? json_real(rows_seconds(clock_left(stats.looked_ns, rows->now_ns)))
                               : json_null());
     if (v->lane)
         plane_lane_look(v->lane); /* for whoever asks again */
@@ -310,13 +306,13 @@ static void each_link(void *arg, const struct link_view *v) {
                         v->last_error[0]
                             ? json_real(rows_seconds(clock_left(v->last_error_ns, rows->now_ns)))
                             : json_null());
-    add_lane(v, row, rows->now_ns);
+    add_lane(v, row, rows);
     json_array_append_new(rows->list, row);
 }
 
 void ctl_link_show(struct ctl_call *call, const json_t *params) {
-    (void)params;
     struct rows rows = rows_new();
+    rows.buckets = rpc_bool(params, "buckets");
     links_view(ctl_state(call)->peers, each_link, &rows);
     rows_reply(call, &rows, "links");
 }

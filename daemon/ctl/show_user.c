@@ -3,17 +3,14 @@
  * show_user.c - users: what all sessions of each came to, those that have ended, too, as far as it
  * is remembered (state/usage.h).
  *
- * Two answers can be subtracted, also in how long ops took: that is what lat_buckets are for. There
- * may be many of them, so no more are told than BUCKETS_MAX in an answer; users that come after
- * that have null instead.
+ * Two answers can be subtracted, also in how long ops took: that is what lat_buckets are for. Who
+ * comes after too many of them has null instead.
  */
 #include "daemon/ctl/handlers.h"
 #include "daemon/ctl/rows.h"
 #include "daemon/ctl/tally_json.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/ring_object.h"
-
-#define BUCKETS_MAX 8192u
 
 /* What the user's sessions have come to: those that have ended, and those that there are. */
 struct user_now {
@@ -66,7 +63,6 @@ void ctl_user_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     const struct state *st = ctl_state(call);
     struct rows rows = rows_new();
-    size_t buckets = 0;
     list_for_each (node, &st->usage.users) {
         const struct usage_user *user = list_entry(node, struct usage_user, node);
         struct user_now now;
@@ -76,9 +72,7 @@ void ctl_user_show(struct ctl_call *call, const json_t *params) {
             break;
         user_look(user, &now);
         json_t *row = user_row(st, user, &now);
-        json_t *told = buckets < BUCKETS_MAX ? tally_buckets(&now.latency) : json_null();
-        buckets += json_array_size(told);
-        json_object_set_new(row, "lat_buckets", told);
+        json_object_set_new(row, "lat_buckets", tally_buckets(&now.latency, &rows.buckets_told));
         rows_share(st, user->who, row);
         json_array_append_new(rows.list, row);
     }

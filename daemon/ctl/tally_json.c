@@ -19,13 +19,16 @@ json_t *tally_spans(const struct histogram *h) {
         microseconds(histogram_share_ns(h, 990)), "p999", microseconds(histogram_share_ns(h, 999)));
 }
 
-json_t *tally_buckets(const struct histogram *h) {
+json_t *tally_buckets(const struct histogram *h, size_t *told) {
+    if (*told >= TALLY_BUCKETS_MAX)
+        return json_null();
     json_t *list = json_array();
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
         if (h->bucket[i])
             json_array_append_new(list, json_pack("{s:o, s:I}", "us",
                                                   microseconds(histogram_middle_ns(i)), "count",
                                                   (json_int_t)h->bucket[i]));
+    *told += json_array_size(list);
     return list;
 }
 

@@ -33,6 +33,9 @@ for options in "-l -u" "-l -p" "-n 1 -j -p -u" "-p -n 2 -j"; do
     [ "$code" = 2 ] || fail "top $options: $code"
 done
 
+echo "* sessions, by what there was between two looks"
+"$here/top_sessions.py" "$rdmactl" "$work/b" sleep 0.3 || fail "see above"
+
 echo "* users, by what there was between two looks"
 start_daemon c
 "$rdmactl" -d "$work/c" bench serve --ttl 1h >"$work/served" 2>/dev/null &

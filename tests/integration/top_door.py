@@ -23,6 +23,16 @@ def line_of(connection):
     return data
 
 
+class Refused:
+    """An answer that a daemon gives to a parameter that it does not know."""
+
+
+def said(answer):
+    if answer is Refused:
+        return {"error": {"code": -32602, "message": "Invalid params", "data": {"code": "RDMAD_E_INVAL", "text": "unknown parameter"}}}
+    return {"result": answer}
+
+
 class Door:
     """A control.sock that says answer(request, how often that was asked before)."""
 
@@ -43,8 +53,8 @@ class Door:
                     request = json.loads(line)
                     times = self.asked.setdefault(request["method"], 0)
                     self.asked[request["method"]] += 1
-                    result = self.answer(request, times)
-                    connection.sendall(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n")
+                    answer = {"jsonrpc": "2.0", "id": request["id"], **said(self.answer(request, times))}
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def top(self, *options):
         self.asked.clear()

@@ -13,18 +13,20 @@ RDMACTL, DIRECTORY, COMMAND = sys.argv[1], sys.argv[2], sys.argv[3:]
 STRANGER = "192.0.2.7:7471"
 
 
-def link(peer, node, ops, worker=0, p99=None, **more):
-    lat = None if p99 is None else {"count": ops, "mean": p99, "p50": p99, "p99": p99, "p999": p99}
+def link(peer, node, ops, worker=0, took=None, **more):
+    """took: {us: count} of all ops there were, or None: that is not told. lat_us is not what top goes by."""
+    lat = {"count": ops, "mean": 7e6, "p50": 7e6, "p99": 7e6, "p999": 7e6}
+    told = None if took is None else [{"us": us, "count": count} for us, count in sorted(took.items())]
     return {"peer": peer, "worker": worker, "session": 0, "fabric": "tcp", "state": "up", "encryption": "none", "handles": 1,
             "channels": 0, "quiesce_s": 0, "rebuilds": 0, "last_error": "", "node": node, "address": STRANGER,
             "last_error_ago_s": None, "ops": ops, "ops_inflight": 0, "ops_failed": 0, "failures": {}, "bytes_read": 0,
-            "bytes_written": 0, "lat_us": lat, "rtt_us": None, "bytes_per_second": None, "retransmits": 0, "looked_ago_s": None,
+            "bytes_written": 0, "lat_us": lat, "lat_buckets": told, "rtt_us": None, "bytes_per_second": None, "retransmits": 0, "looked_ago_s": None,
             **more}
 
 
 LOOKS = [
-    [link(3, "beta", 1000, ops_failed=7, bytes_written=5000000, retransmits=90),
-     link(3, "beta", 400, worker=1, p99=80),
+    [link(3, "beta", 1000, ops_failed=7, bytes_written=5000000, retransmits=90, took={8000: 990}),  # slow ones, once
+     link(3, "beta", 400, worker=1, took={20: 400}),
      link(4, "beta", 50, bytes_read=1000),
      link(5, "", 10),
      link(6, "gamma", 9000),
@@ -37,12 +39,13 @@ LOOKS = [
      link(12, "iota", 300, worker=1),
      link(13, "kappa", 100, session=4),
      link(13, "kappa", 300, session=5)],
-    [link(3, "beta", 1100, ops_failed=9, bytes_written=7000000, retransmits=93, ops_inflight=2, p99=40),
-     link(3, "beta", 440, worker=1, ops_inflight=3, p99=80, ops_failed=1),
+    [link(3, "beta", 1100, ops_failed=9, bytes_written=7000000, retransmits=93, ops_inflight=2,
+          took={30: 60, 40: 38, 8000: 990}),
+     link(3, "beta", 440, worker=1, ops_inflight=3, ops_failed=1, took={20: 438, 80: 2}),
      link(4, "beta", 60, bytes_read=31000),  # the same daemon has dialled, too
      link(5, "", 40, ops_inflight=50),
      link(7, "delta", 5001, state="closing"),
-     link(7, "delta", 6000, p99=3000),  # beside the one that ends
+     link(7, "delta", 6000, took={2000: 3000, 3000: 3000}),  # beside the one that ends
      link(8, "epsilon", 20, bytes_read=9000000),  # has gone and come back
      link(9, "zeta", 60, ops_failed=6, retransmits=4),
      link(10, "eta", 500),  # after one that has ended
@@ -51,17 +54,17 @@ LOOKS = [
      link(12, "iota", 307, worker=1),  # the other worker's has gone, and the other session's
      link(13, "kappa", 308, session=5)],
 ]
-# Links, ops, failed, bytes read and written, retransmits, queue and p99 of the time between; gamma's only link has gone.
+# Links, ops, failed, bytes read and written, retransmits, queue, p50 and p99 of the time between; gamma's only link has gone.
 WANTED = {
-    "beta": (3, 150, 3, 30000, 2000000, 3, 5, 80),
-    STRANGER: (1, 30, 0, 0, 0, 0, 50, None),
-    "delta": (2, 6001, 0, 0, 0, 0, 0, 3000),
-    "epsilon": (1, 20, 0, 9000000, 0, 0, 0, None),
-    "zeta": (1, 60, 6, 0, 0, 4, 0, None),
-    "eta": (1, 500, 0, 0, 0, 0, 0, None),
-    "theta": (2, 110, 0, 0, 0, 0, 0, None),
-    "iota": (1, 7, 0, 0, 0, 0, 0, None),
-    "kappa": (1, 8, 0, 0, 0, 0, 0, None),
+    "beta": (3, 150, 3, 30000, 2000000, 3, 5, 30, 80),
+    STRANGER: (1, 30, 0, 0, 0, 0, 50, None, None),
+    "delta": (2, 6001, 0, 0, 0, 0, 0, 2000, 3000),
+    "epsilon": (1, 20, 0, 9000000, 0, 0, 0, None, None),
+    "zeta": (1, 60, 6, 0, 0, 4, 0, None, None),
+    "eta": (1, 500, 0, 0, 0, 0, 0, None, None),
+    "theta": (2, 110, 0, 0, 0, 0, 0, None, None),
+    "iota": (1, 7, 0, 0, 0, 0, 0, None, None),
+    "kappa": (1, 8, 0, 0, 0, 0, 0, None, None),
 }
 
 
@@ -90,7 +93,7 @@ def span_of(rows, ops):
 def check_json():
     said = json.loads(Door(RDMACTL, MadeUp()).top("-j", "top"))
     span_s = span_of(said["peers"], sum(of[1] for of in WANTED.values()))
-    seen = {row["peer"]: (row["links"], *counts(row, span_s), row["ops_inflight"], row["p99_us"]) for row in said["peers"]}
+    seen = {row["peer"]: (row["links"], *counts(row, span_s), row["ops_inflight"], row["p50_us"], row["p99_us"]) for row in said["peers"]}
     if seen != WANTED:
         fail(f"peers are {seen}, not {WANTED}")
     if [row["peer"] for row in said["peers"]][:2] != ["epsilon", "beta"]:
@@ -98,6 +101,9 @@ def check_json():
     links = sorted((row["peer"], *counts(row, span_s)[:1]) for row in said["links"])
     if links != [(3, 40), (3, 100), (4, 10), (5, 30), (7, 1), (7, 6000), (8, 20), (9, 60), (10, 500), (11, 50), (11, 60), (12, 7), (13, 8)]:
         fail(f"ops of links are {links}")
+    times = sorted((row["peer"], row["worker"], row["p50_us"], row["p99_us"]) for row in said["links"] if row["p50_us"])
+    if times != [(3, 0, 30, 40), (3, 1, 20, 80), (7, 0, 2000, 3000)]:
+        fail(f"times of the ops of links between the looks are {times}")
     if [row["peer"] for row in said["links"]][:2] != [8, 3] or said["links"][1]["node"] != "beta":
         fail(f"links by bytes: {said['links']}")
 
@@ -112,7 +118,7 @@ def check_tables():
     for key, *first in (("bytes", "epsilon", "beta"), ("ops", "delta", "eta"), ("p99", "delta", "beta"),
                         ("memory", "epsilon", "beta"), ("queue", STRANGER, "beta")):
         head, rows = rows_of(door, "-p", "-s", key)
-        if head != ["PEER", "LINKS", "OPS/S", "READ/S", "WRITTEN/S", "P99", "QUEUE", "FAILED", "RETRANSMITS"]:
+        if head != ["PEER", "LINKS", "OPS/S", "READ/S", "WRITTEN/S", "P50", "P99", "QUEUE", "FAILED", "RETRANSMITS"]:
             fail(f"columns of peers: {head}")
         if [row[0] for row in rows[:2]] != first or len(rows) != len(WANTED):
             fail(f"peers by {key}: {rows}")

@@ -20,3 +20,4 @@ rdmad_test(unit_tree unit/test_tree.c ${PROJECT_SOURCE_DIR}/rdmactl/tree.c ${PRO
   LINK rdmactl_doctor LABELS unit)
 rdmad_test(unit_doctor unit/test_doctor.c LINK rdmactl_doctor LABELS unit)
 rdmad_test(unit_metrics unit/test_metrics.c LINK rdmad_metrics_text rdmad_base LABELS unit)
+rdmad_test(unit_tally_json unit/test_tally_json.c LINK rdmad_ctl LABELS unit)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * top_sessions.c - sessions by what they do right now.
+ *
+ * A user's share is of what all sessions together made the daemon do, in the daemon's measure: the
+ * bytes that were moved and TOP_OP_COST for each op.
+ *
+ * A session that was not there at the first look has come since, so all that it has come to is of
+ * the time between.
+ */
+#include "rdmactl/top.h"
+#include <stdlib.h>
+
+#define COLUMNS 15
+
+struct session_rate {
+    struct top_rank rank; /* first: top_sort */
+    const json_t *row;    /* borrowed from the newer look */
+    double ops, bytes_read, bytes_written;
+    struct top_latency latency;
+    double share;     /* of the session's user, 0 to 1 */
+    double throttled; /* the user, 0 to 1 of the time */
+};
+
+static const json_t *former_of(const json_t *before, const json_t *row) {
+    json_int_t id = json_integer_value(json_object_get(row, "id"));
+    size_t i;
+    json_t *old;
+    json_array_foreach(before, i, old) {
+        if (json_integer_value(json_object_get(old, "id")) == id)
+            return old;
+    }
+    return NULL;
+}
+
+static double session_cost(const struct session_rate *s) {
+    return s->bytes_read + s->bytes_written + s->ops * TOP_OP_COST;
+}
+
+static void add_shares(struct session_rate *rate, size_t count) {
+    double all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += session_cost(&rate[i]);
+    for (size_t i = 0; i < count && all > 0; i++) {
+        for (size_t k = 0; k < count; k++)
+            if (top_same_user(rate[k].row, rate[i].row))
+                rate[i].share += session_cost(&rate[k]) / all;
+    }
+}
+
+static struct session_rate rate_session(const json_t *old, const json_t *row, double span_s) {
+    double held = old ? top_rate(old, row, "throttled_s", span_s) : 0;
+    return (struct session_rate){.row = row,
+                                 .ops = top_rate(old, row, "ops", span_s),
+                                 .bytes_read = top_rate(old, row, "bytes_read", span_s),
+                                 .bytes_written = top_rate(old, row, "bytes_written", span_s),
+                                 .latency = top_latency_between(old, row),
+                                 .throttled = held > 1 ? 1 : held};
+}
+
+static struct top_rank session_rank(const struct session_rate *s, enum sort_key key, size_t at) {
+    const double by[SORT_KEYS] = {[SORT_BYTES] = s->bytes_read + s->bytes_written,
+                                  [SORT_OPS] = s->ops,
+                                  [SORT_P99] = s->latency.p99,
+                                  [SORT_MEMORY] = cli_number(s->row, "bytes"),
+                                  [SORT_QUEUE] = top_queue(s->row)};
+    return top_rank_by(by, key, at);
+}
+
+/* The caller's to free; NULL: out of memory. */
+static struct session_rate *rate_sessions(const json_t *before, const json_t *after, double span_s,
+                                          enum sort_key key, size_t *count) {
+    struct session_rate *out = calloc(json_array_size(after) + 1, sizeof(*out));
+    size_t i;
+    json_t *row;
+    *count = out ? json_array_size(after) : 0;
+    if (!out)
+        return NULL;
+    json_array_foreach(after, i, row) {
+        out[i] = rate_session(former_of(before, row), row, span_s);
+        out[i].rank = session_rank(&out[i], key, i);
+    }
+    add_shares(out, *count);
+    top_sort(out, *count, sizeof(*out));
+    return out;
+}
+
+static void session_cells(struct table *t, const struct session_rate *s) {
+    char buf[CELL_MAX];
+    top_count_cell(t, cli_number(s->row, "id"));
+    table_cell(t, false, cli_text(s->row, "name"));
+    top_user_cell(t, s->row);
+    top_count_cell(t, cli_number(s->row, "pid"));
+    table_cell(t, true, cli_human_bytes(buf, cli_number(s->row, "bytes")));
+    top_count_cell(t, s->ops);
+    table_cell(t, true, cli_human_bytes(buf, s->bytes_read));
+    table_cell(t, true, cli_human_bytes(buf, s->bytes_written));
+    top_time_cell(t, &s->latency, s->latency.p50);
+    top_time_cell(t, &s->latency, s->latency.p99);
+    top_count_cell(t, top_queue(s->row));
+    top_share_cell(t, s->share);
+    top_count_cell(t, cli_number(s->row, "weight"));
+    top_share_cell(t, s->throttled);
+    table_cell(t, false, cli_text(s->row, "state"));
+}
+
+struct table *top_sessions(const json_t *before, const json_t *after, double span_s,
+                           enum sort_key key) {
+    static const char *const head[COLUMNS] = {"ID",    "NAME",   "UID",       "PID",       "MEMORY",
+                                              "OPS/S", "READ/S", "WRITTEN/S", "P50",       "P99",
+                                              "QUEUE", "SHARE",  "WEIGHT",    "THROTTLED", "STATE"};
+    size_t count = 0;
+    struct session_rate *rate = rate_sessions(before, after, span_s, key, &count);
+    struct table *t = table_new(COLUMNS);
+    for (unsigned i = 0; i < COLUMNS; i++)
+        table_cell(t, i != 1 && i != COLUMNS - 1, head[i]);
+    for (size_t i = 0; i < count; i++)
+        session_cells(t, &rate[i]);
+    free(rate);
+    return t;
+}
+
+json_t *top_sessions_json(const json_t *before, const json_t *after, double span_s,
+                          enum sort_key key) {
+    size_t count = 0;
+    struct session_rate *rate = rate_sessions(before, after, span_s, key, &count);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_copy((json_t *)rate[i].row);
+        json_object_set_new(row, "ops_per_s", json_real(rate[i].ops));
+        json_object_set_new(row, "bytes_read_per_s", json_real(rate[i].bytes_read));
+        json_object_set_new(row, "bytes_written_per_s", json_real(rate[i].bytes_written));
+        top_latency_json(row, &rate[i].latency);
+        json_object_set_new(row, "share", json_real(rate[i].share));
+        json_object_set_new(row, "throttled", json_real(rate[i].throttled));
+        json_array_append_new(list, row);
+    }
+    free(rate);
+    return list;
+}
