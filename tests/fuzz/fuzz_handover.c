@@ -44,13 +44,15 @@ static void same_host(const struct handover *h, const char *listen) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char words[WORDS_MAX] = "";
+    static char variable[sizeof(VARIABLE "=") + WORDS_MAX] = VARIABLE "=";
+    char *words = variable + strlen(VARIABLE "=");
     struct handover h;
-    if (size >= sizeof(words) || memchr(data, 0, size))
+    if (size >= WORDS_MAX || memchr(data, 0, size))
         return -1;
     if (size > 0)
         memcpy(words, data, size);
-    must(setenv(VARIABLE, words, 1) == 0);
+    words[size] = '\0';
+    must(putenv(variable) == 0); /* setenv would keep each value for good */
     memset(&h, 0xa5, sizeof(h));
     handover_take(&h);
     must(!getenv(VARIABLE)); /* no later life finds them */
