@@ -17,22 +17,36 @@
 #include <unistd.h>
 
 #define VARIABLE "RDMAD_LIFE_BEFORE"
+#define WORDS_MAX 96u /* four numbers and a version, at their longest */
 #define REAP_EVERY_US 100000
 
 /* ---- the words ------------------------------------------------------------------------------ */
 
+static int words_print(const struct handover *h, char *out, size_t size) {
+    return snprintf(out, size, "%u %" PRIu64 " %u %d %s", h->times, h->began_ns, (unsigned)h->port,
+                    (int)h->porter, h->from);
+}
+
+/* Written again they are the same: sscanf also takes signs, zeros in front and, in its own way,
+ * numbers that are too large. */
+static bool words_are_of(const char *text, const struct handover *h) {
+    char again[WORDS_MAX];
+    size_t n = (size_t)words_print(h, again, sizeof(again));
+    return !strncmp(text, again, n) && (!text[n] || text[n] == ' ');
+}
+
 void handover_take(struct handover *out) {
     const char *text = getenv(VARIABLE);
     struct handover h = {.times = 0};
-    int porter = 0, end = 0;
+    int porter = 0;
     *out = h;
     if (!text)
         return;
-    if (sscanf(text, "%u %" SCNu64 " %" SCNu16 " %d %31s%n", &h.times, &h.began_ns, &h.port,
-               &porter, h.from, &end) == 5 &&
-        (!text[end] || text[end] == ' ') && porter >= 0 && h.began_ns <= clock_now_ns()) {
+    if (sscanf(text, "%u %" SCNu64 " %" SCNu16 " %d %31s", &h.times, &h.began_ns, &h.port, &porter,
+               h.from) == 5) {
         h.porter = porter;
-        *out = h;
+        if (h.times && porter >= 0 && h.began_ns <= clock_now_ns() && words_are_of(text, &h))
+            *out = h;
     }
     unsetenv(VARIABLE);
 }
@@ -114,8 +128,8 @@ static bool handover_exec_with(const char *program, char **argv, char *const wor
 int handover_exec(const char *program, char **argv, struct kept *kept, const struct handover *h) {
     char names[KEPT_MAX * 16], word[4][sizeof(names) + 32];
     if (kept_pass(kept, names, sizeof(names))) {
-        snprintf(word[0], sizeof(word[0]), "%s%u %" PRIu64 " %u %d %s", ours[0], h->times,
-                 h->began_ns, (unsigned)h->port, (int)h->porter, h->from);
+        int n = snprintf(word[0], sizeof(word[0]), "%s", ours[0]);
+        words_print(h, word[0] + n, sizeof(word[0]) - (size_t)n);
         snprintf(word[1], sizeof(word[1]), "%s%d", ours[1], (int)getpid());
         snprintf(word[2], sizeof(word[2]), "%s%u", ours[2], kept->count);
         snprintf(word[3], sizeof(word[3]), "%s%s", ours[3], names);

@@ -26,7 +26,9 @@ parsers() {
     cat <<'TABLE'
 channel  | fuzz_channel_wire | daemon/op/channel/wire.c daemon/op/channel/deliver.c |
 settings | fuzz_config fuzz_policy | daemon/config/parse.c daemon/config/parse_rules.c daemon/config/text.c daemon/config/checks.c | config_set config_set_at
+handover | fuzz_handover | daemon/handover.c | reaper_look reaper_new reaper_free is_ours handover_exec_with handover_exec
 metrics  | fuzz_metrics_http | daemon/ctl/metrics_http.c |
+notices  | fuzz_notify_peer | daemon/op/notify/notify_peer.c |
 packets  | fuzz_porter_packet | daemon/porter/packet.c daemon/porter/worker.c |
 peer     | fuzz_peer_wire | daemon/peer/wire/wire.c daemon/peer/wire/cursor.c daemon/peer/wire/form_lease.c daemon/peer/wire/form_channel.c |
 rpc      | fuzz_rpc | daemon/ctl/rpc.c |
