@@ -5,7 +5,7 @@
 #include "daemon/manager.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/plane/plane.h"
+#include "daemon/state/watch.h"
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct manager {
-    struct plane *plane;
+    const struct state *state;
     struct event *watchdog; /* NULL: nobody watches */
 };
 
@@ -47,21 +47,25 @@ static void on_watchdog(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     /* A worker that hangs must not be hidden by a control thread that does not. */
-    if (plane_alive(m->plane))
+    if (!watch_hangs(m->state))
         sd_notify(0, "WATCHDOG=1");
     else
         LOG(ERR, ("a worker does not turn: not answering the watchdog"));
 }
 
-int manager_new(struct event_base *base, struct plane *plane, struct manager **out,
+uint64_t manager_watchdog_ns(void) {
+    uint64_t usec = 0;
+    return sd_watchdog_enabled(0, &usec) > 0 ? usec * NSEC_PER_USEC : 0;
+}
+
+int manager_new(struct event_base *base, const struct state *st, struct manager **out,
                 struct error *err) {
     struct manager *m = calloc(1, sizeof(*m));
     if (!m)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's side");
-    m->plane = plane;
-    uint64_t usec = 0;
-    if (sd_watchdog_enabled(0, &usec) > 0) {
-        usec /= 3; /* one answer may be lost */
+    m->state = st;
+    uint64_t usec = manager_watchdog_ns() / NSEC_PER_USEC / 3; /* one answer may be lost */
+    if (usec) {
         struct timeval every = {.tv_sec = (time_t)(usec / 1000000),
                                 .tv_usec = (suseconds_t)(usec % 1000000)};
         m->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, m);
@@ -69,7 +73,6 @@ int manager_new(struct event_base *base, struct plane *plane, struct manager **o
             manager_free(m);
             return error_set(err, RDMAD_E_NOMEM, "no memory for the watchdog's timer");
         }
-        plane_alive(plane); /* the first question, answered by the first tick */
     }
     *out = m;
     return RDMAD_OK;

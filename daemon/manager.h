@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct event_base;
-struct plane;
+struct state;
 struct manager;
 
 /* The listening descriptors that came by name ("rdmad.sock", "control.sock"), -1 where none did,
@@ -24,8 +24,10 @@ struct manager_sockets {
 };
 void manager_take_sockets(struct manager_sockets *out);
 
-/* Answers the watchdog, if there is one, as long as every worker of plane turns. */
-int manager_new(struct event_base *base, struct plane *plane, struct manager **out,
+/* How long the service manager's watchdog waits; 0: there is none. */
+uint64_t manager_watchdog_ns(void);
+/* Answers the watchdog, if there is one, as long as no worker hangs (state/watch.h). */
+int manager_new(struct event_base *base, const struct state *st, struct manager **out,
                 struct error *err);
 void manager_free(struct manager *m);
 

@@ -40,6 +40,17 @@ static void print_identity(const json_t *id) {
         printf("           WARNING: %s\n", warning);
 }
 
+static void print_silent(const json_t *silent) {
+    size_t at;
+    json_t *row;
+    json_array_foreach(silent, at, row)
+        printf("           WARNING: %s has not gone on for %.1f s%s\n", status_words(row, "thread"),
+               cli_number(row, "silent_s"),
+               json_is_true(json_object_get(row, "hangs"))
+                   ? ": the service manager's watchdog is not answered"
+                   : "");
+}
+
 static void print_head(const json_t *s) {
     const json_t *fabric = json_object_get(s, "fabric");
     const json_t *listen = json_object_get(s, "listen");
@@ -69,7 +80,9 @@ static void print_head(const json_t *s) {
     if (cli_number(objects, "lanes_in") > 0)
         printf("tcp data   of %.0f connections of peers %.0f are encrypted\n",
                cli_number(objects, "lanes_in"), cli_number(objects, "lanes_in_encrypted"));
-    printf("workers    %.0f\n\n", cli_number(s, "workers"));
+    printf("workers    %.0f\n", cli_number(s, "workers"));
+    print_silent(json_object_get(s, "silent_threads"));
+    putchar('\n');
 }
 
 static void limit_cell(struct table *t, const json_t *value, bool bytes) {

@@ -373,9 +373,36 @@ void doctor_check_own_limits(struct exam *e) {
     }
 }
 
+/* Whether any does. */
+static bool exam_say_silent(struct exam *e) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(exam_fact(e, "silent_threads", NULL), i, row) {
+        const char *thread = json_string_value(json_object_get(row, "thread"));
+        double s = json_number_value(json_object_get(row, "silent_s"));
+        if (thread && !strcmp(thread, "rdmad-register")) {
+            exam_say(e, WARNING,
+                     "memory has been registered for %.1f s: it is very large, or a device or the "
+                     "kernel hangs",
+                     s);
+            exam_next(e,
+                      "see the kernel's log (dmesg); if it does not end: systemctl restart rdmad");
+        } else {
+            exam_say(e, BAD, "%s has not turned for %.1f s: its sessions stand still",
+                     thread ? thread : "?", s);
+            exam_next(e,
+                      "keep the log (journalctl -u rdmad) and the kernel's (dmesg), then restart "
+                      "it: systemctl restart rdmad; sessions are resumed");
+        }
+    }
+    return i > 0;
+}
+
 void doctor_check_workers(struct exam *e) {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     long workers = (long)json_integer_value(exam_fact(e, "workers", NULL));
+    if (exam_say_silent(e))
+        return;
     if (workers >= cpus && workers > 1) {
         exam_say(e, WARNING, "%ld workers on %ld CPUs leave none for the clients", workers, cpus);
         exam_next(e, "lower the setting workers");

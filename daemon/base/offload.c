@@ -22,7 +22,8 @@ struct offload_worker {
     struct offload *offload;
     pthread_t thread;
     bool busy;
-    uint64_t owner;   /* busy: whose job it runs */
+    uint64_t owner;   /* busy: whose job it runs, */
+    uint64_t job;     /* and its number */
     struct list line; /* and that owner's next ones */
 };
 
@@ -31,6 +32,7 @@ struct offload {
     pthread_cond_t changed;
     struct list waiting; /* of the first jobs of owners */
     unsigned nwaiting, threads, asleep;
+    uint64_t begun; /* jobs, so far */
     bool stopping;
     struct offload_worker worker[OFFLOAD_THREADS];
 };
@@ -77,6 +79,7 @@ static struct offload_job *offload_begin(struct offload *o, struct offload_worke
     o->nwaiting--;
     w->busy = true;
     w->owner = job->owner;
+    w->job = ++o->begun;
     list_splice(&w->line, &job->line);
     return job;
 }
@@ -201,4 +204,15 @@ unsigned offload_waiting(struct offload *o) {
     unsigned waiting = o->nwaiting;
     pthread_mutex_unlock(&o->lock);
     return waiting;
+}
+
+void offload_progress(struct offload *o, struct offload_progress *out) {
+    pthread_mutex_lock(&o->lock);
+    *out = (struct offload_progress){.begun = o->begun, .waiting = o->nwaiting > 0};
+    for (unsigned i = 0; i < o->threads; i++) {
+        const struct offload_worker *w = &o->worker[i];
+        if (w->busy && (!out->oldest || w->job < out->oldest))
+            out->oldest = w->job;
+    }
+    pthread_mutex_unlock(&o->lock);
 }

@@ -13,6 +13,7 @@
 
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How many threads there are at most. The first is there from the start, others are started when an
@@ -36,6 +37,12 @@ int offload_start(struct offload **out);
 void offload_stop(struct offload *o); /* finishes what is queued, joins the threads */
 /* How many owners wait for a thread just now. */
 unsigned offload_waiting(struct offload *o);
+struct offload_progress {
+    uint64_t begun;  /* jobs, so far */
+    uint64_t oldest; /* the number of the one that has run longest, from 1 on; 0: none runs */
+    bool waiting;    /* somebody waits for a thread */
+};
+void offload_progress(struct offload *o, struct offload_progress *out);
 void offload_post(struct offload *o, struct offload_job *job);
 /* Closes fd on such a thread: it may be the last reference to a client's memory, and freeing that
  * takes the longer the larger the client made it. */

@@ -9,6 +9,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/channel.h"
+#include "daemon/state/watch.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -113,6 +114,18 @@ static void metrics_queues(struct metrics_writer *w, const struct state *st) {
     SINGLES(w, METRICS_GAUGE, gauges);
 }
 
+static void metrics_silent(struct metrics_writer *w, const struct state *st) {
+    struct watch_row row;
+    metrics_family(w, METRICS_GAUGE, "rdmad_thread_silent_seconds", "seconds",
+                   "For how long a worker, or registration of memory, has not gone on, as of some "
+                   "seconds ago.");
+    for (unsigned i = 0; watch_row(st, i, &row); i++) {
+        struct metrics_labels labels = {0};
+        metrics_label(&labels, "thread", row.thread);
+        metrics_real(w, &labels, (double)row.silent_ns / 1e9);
+    }
+}
+
 struct limit {
     const char *resource;
     uint64_t used, most; /* UINT64_MAX: without a limit */
@@ -154,12 +167,14 @@ static void metrics_print(const struct metrics_source *m, struct metrics_writer 
     struct state *st = m->state;
     struct plane_counters counters;
     struct ctl_totals t;
+    watch_stir(st);
     ctl_totals_of(st, &t, &counters);
     metrics_info(w, st, &t);
     metrics_objects(w, st, &t);
     metrics_limits(w, st, &t);
     metrics_traffic(w, &counters, &t.messages);
     metrics_queues(w, st);
+    metrics_silent(w, st);
     metrics_rows(w, st, devices);
     metrics_end(w);
 }

@@ -11,6 +11,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/identity.h"
+#include "daemon/state/watch.h"
 #include "pki/identity.h"
 #include <string.h>
 #include <sys/resource.h>
@@ -123,6 +124,18 @@ static json_t *status_porter(const struct porter *p) {
                      (int)porter_restarts(p));
 }
 
+/* Threads that do not answer; none: all is well. */
+static json_t *status_silent(const struct state *st) {
+    json_t *list = json_array();
+    struct watch_row row;
+    for (unsigned i = 0; watch_row(st, i, &row); i++)
+        if (row.silent)
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:f, s:b}", "thread", row.thread, "silent_s",
+                                            (double)row.silent_ns / 1e9, "hangs", row.hangs));
+    return list;
+}
+
 /* Who may connect. */
 static json_t *status_clients(const struct state *st) {
     const char *group = st->config->socket_group;
@@ -163,6 +176,7 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
     struct plane_counters counters;
     struct ctl_totals t;
+    watch_stir(st);
     static const uint64_t nothing[QUOTA_COUNT];
     const bool all = ctl_sees_all(call);
     const struct quota_account *own = quota_find(&st->quota, ctl_caller(call)->who.uid, 0);
@@ -190,6 +204,7 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
         status_upgraded(st));
     if (answer) {
         add_tally(call, answer);
+        json_object_set_new(answer, "silent_threads", status_silent(st));
         json_object_set_new(answer, "metrics_at", json_string(metrics_where(st->metrics)));
     }
     ctl_reply(call, answer);

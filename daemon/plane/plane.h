@@ -104,9 +104,8 @@ struct fabric_host *plane_fabric_host(const struct plane *p, unsigned fabric);
 /* How long an op may hold on to memory after its cancellation. */
 uint64_t plane_quiesce_ns(const struct plane *p, unsigned fabric);
 void plane_set_spin(struct plane *p, uint64_t min_ns, uint64_t max_ns); /* reload */
-/* For the watchdog: whether every worker's loop has turned since the last call. Posts a mail to
- * each, and tells whether those of the call before were read. */
-bool plane_alive(struct plane *p);
+/* Whether the worker has read the mail that this posted the last time; if so, posts the next. */
+bool plane_worker_turns(struct plane *p, unsigned worker);
 
 struct plane_counters { /* sums over workers; relaxed snapshots */
     uint64_t ops, bytes_read, bytes_written, ops_failed, ops_inflight;

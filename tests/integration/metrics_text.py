@@ -11,7 +11,7 @@ import re
 import sys
 
 LABELS = {"op", "route", "cause", "event", "uid", "peer", "resource", "device", "port", "counter", "le",
-          "version", "node", "fabric"}
+          "version", "node", "fabric", "thread"}
 UNITS = ("seconds", "bytes")
 NAME = r"[a-z_][a-z0-9_]*"
 SAMPLE = re.compile(r'^(%s)(?:\{(.*)\})? (\S+)$' % NAME)

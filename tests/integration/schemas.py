@@ -26,6 +26,7 @@ ELSEWHERE = {
     "limit-show": (r"note", "test_verbs_start again"),
     "lease-show": (r"leases\[\]\.part_of", "test_lease_complete has parts"),
     "service-show": (r"services\[\]\.budget\..*", "test_lease_complete has budgets"),
+    "status": (r"silent_threads\[\]\..*", "test_service has a worker that hangs"),
     "channel-show": (r"channels\[\]\.(why|reason)", "test_channels has channels that end, and wait"),
 }
 ANYWHERE = {"truncated": "there are no 16384 rows", "reload_error": "test_cluster has a daemon that refuses"}

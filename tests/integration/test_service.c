@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -176,6 +177,154 @@ static void a_worker_that_hangs_is_not_hidden_from_the_watchdog(void) {
     CHECK(log_tells(s.log, "a worker does not turn"), "the log does not say why");
     CHECK(told(&s, "WATCHDOG=1"), "no answer after the worker came back");
     close(sock);
+    stop(&s);
+}
+
+static bool rdmactl_says_now(const struct service *s, const char *command, const char *word) {
+    char rdmactl[512], line[32768]; /* an answer is one line */
+    bool said = false;
+    build_path("rdmactl/rdmactl", rdmactl, sizeof(rdmactl));
+    snprintf(line, sizeof(line), "%s -d %s %s", rdmactl, s->runtime_dir, command);
+    FILE *f = popen(line, "re");
+    CHECK(f, "%s: %s", line, strerror(errno));
+    while (fgets(line, sizeof(line), f))
+        said = said || strstr(line, word);
+    pclose(f);
+    return said;
+}
+
+/* The same, within the patience of a test. */
+static bool rdmactl_says(const struct service *s, const char *command, const char *word) {
+    uint64_t until = now_ms() + TEST_PATIENCE_MS;
+    while (!rdmactl_says_now(s, command, word)) {
+        if (now_ms() > until)
+            return false;
+        sleep_ms(20);
+    }
+    return true;
+}
+
+/* What status says is what its schema says. */
+static void expect_status_as_in_schema(const struct service *s) {
+    char rdmactl[512], line[2048];
+    const char *source = getenv("RDMAD_SOURCE");
+    CHECK(source, "RDMAD_SOURCE is not set");
+    build_path("rdmactl/rdmactl", rdmactl, sizeof(rdmactl));
+    snprintf(line, sizeof(line),
+             "%s -d %s -j status | %s/tests/integration/schemas.py %s/rdmactl/schema status",
+             rdmactl, s->runtime_dir, source, source);
+    CHECK(system(line) == 0, "%s", line);
+}
+
+struct mover {
+    int sock;
+    struct raw_ring ring;
+    struct rdmad_sqe write;
+};
+
+static void mover_up(struct mover *m, const struct service *s) {
+    struct rdmad_lease_grant_rep granted;
+    struct rdmad_lease_attach_rep attached;
+    struct raw_pool pool;
+    char text[RDMAD_TEXT_MAX + 1];
+    m->sock = raw_session(s->runtime_dir);
+    CHECK(raw_ring_create(m->sock, 16, &m->ring) == 0, "no ring");
+    CHECK(raw_pool_create(m->sock, 8192, 0, &pool) == 0, "no pool");
+    CHECK(raw_grant(m->sock, &pool, 60 * UINT64_C(1000000000), &granted, text) == 0, "%s", text);
+    CHECK(raw_attach(m->sock, granted.uri, &attached, text) == 0, "%s", text);
+    m->write = (struct rdmad_sqe){.opcode = RDMAD_OP_WRITE,
+                                  .pool = pool.handle,
+                                  .lease = attached.handle,
+                                  .lease_offset = 4096,
+                                  .length = 4096};
+    raw_pool_unmap(&pool);
+}
+
+static bool moved(struct mover *m, int timeout_ms) {
+    struct rdmad_cqe cqe;
+    if (!raw_ring_take(&m->ring, &cqe, timeout_ms))
+        return false;
+    CHECK(cqe.status == 0, "a transfer ended with %d", cqe.status);
+    return true;
+}
+
+static void mover_down(struct mover *m) {
+    raw_ring_unmap(&m->ring);
+    close(m->sock);
+}
+
+static bool threads_can_be_stopped(void) {
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    bool can = pid > 0 && !ptrace(PTRACE_SEIZE, pid, NULL, NULL);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return can;
+}
+
+/* By those who look, while its sessions stand still and everything else is well. */
+static void a_worker_that_hangs_is_told_of_until_it_goes_on(void) {
+    struct service s;
+    struct mover m;
+    if (!threads_can_be_stopped())
+        skip("this process may not trace another one");
+    prepare(&s);
+    s.watchdog_usec = "4500000"; /* silent after 0.75 s, it hangs after 2.25 s */
+    start(&s);
+    mover_up(&m, &s);
+    raw_ring_put(&m.ring, &m.write, 1);
+    CHECK(moved(&m, (int)TEST_PATIENCE_MS), "no transfer while all is well");
+    CHECK(rdmactl_says(&s, "-j status", "\"silent_threads\":[]"), "somebody is silent");
+
+    pid_t worker = thread_stop(s.pid, "rdmad-worker-0");
+    raw_ring_put(&m.ring, &m.write, 1);
+    CHECK(rdmactl_says(&s, "-j status", "\"thread\":\"rdmad-worker-0\""), "status, JSON");
+    CHECK(rdmactl_says(&s, "status", "WARNING: rdmad-worker-0 has not gone on for"), "status");
+    CHECK(rdmactl_says(&s, "doctor", "rdmad-worker-0 has not turned for"), "doctor");
+    CHECK(rdmactl_says(&s, "events --kind thread", "silent"), "events");
+    CHECK(rdmactl_says(&s, "-j status", "\"hangs\":true"), "that it hangs");
+    CHECK(rdmactl_says_now(&s, "metrics", "_silent_seconds{thread=\"rdmad-register\"} 0") &&
+              !rdmactl_says_now(&s, "metrics", "_silent_seconds{thread=\"rdmad-worker-0\"} 0"),
+          "metrics");
+    expect_status_as_in_schema(&s);
+    CHECK(log_tells(s.log, "rdmad-worker-0 has not turned for"), "the log");
+    CHECK(!moved(&m, 0), "a transfer by a thread that is stopped");
+
+    thread_go_on(worker);
+    CHECK(rdmactl_says(&s, "-j status", "\"silent_threads\":[]"), "it is silent after its end");
+    CHECK(rdmactl_says(&s, "events --kind thread", "goes on"), "events, at the end");
+    CHECK(moved(&m, (int)TEST_PATIENCE_MS), "the transfer that waited");
+    CHECK(told(&s, "WATCHDOG=1"), "no answer to the watchdog");
+    mover_down(&m);
+    stop(&s);
+}
+
+/* For longer than its worker may be silent, while that owes it an answer. */
+static void a_daemon_that_was_stopped_takes_no_worker_for_hung(void) {
+    struct service s;
+    struct mover m;
+    if (!threads_can_be_stopped())
+        skip("this process may not trace another one");
+    prepare(&s);
+    s.watchdog_usec = "9000000"; /* asked each 0.6 s, silent after 1.5 s, it hangs after 4.5 s */
+    start(&s);
+    mover_up(&m, &s);
+    pid_t worker = thread_stop(s.pid, "rdmad-worker-0");
+    sleep_ms(700); /* it is asked */
+    kill(s.pid, SIGSTOP);
+    sleep_ms(5000);
+    kill(s.pid, SIGCONT);
+    sleep_ms(100); /* the control thread looks first */
+    thread_go_on(worker);
+    CHECK(rdmactl_says(&s, "-j status", "\"silent_threads\":[]"), "a worker is silent");
+    CHECK(told(&s, "WATCHDOG=1"), "no answer to the watchdog");
+    raw_ring_put(&m.ring, &m.write, 1);
+    CHECK(moved(&m, (int)TEST_PATIENCE_MS), "no transfer");
+    CHECK(!rdmactl_says_now(&s, "events --kind thread", "silent"), "an event tells of a hang");
+    mover_down(&m);
     stop(&s);
 }
 
@@ -414,7 +563,7 @@ static void an_idle_daemon_does_not_wake_up(void) {
     int sock = raw_session(s.runtime_dir);
     struct raw_ring ring;
     CHECK(raw_ring_create(sock, 16, &ring) == 0, "no ring");
-    sleep_ms(1000); /* whatever follows a start */
+    sleep_ms(5000); /* whatever follows a start: the last look at workers, too (state/watch.h) */
     unsigned long before = sleeps(&s);
     sleep_ms(3000);
     unsigned long woken = sleeps(&s) - before;
@@ -425,7 +574,9 @@ static void an_idle_daemon_does_not_wake_up(void) {
 }
 
 TEST_MAIN(CASE(ready_means_that_clients_can_connect), CASE(the_watchdog_is_answered),
-          CASE(a_worker_that_hangs_is_not_hidden_from_the_watchdog), CASE(settings_are_read_again),
+          CASE(a_worker_that_hangs_is_not_hidden_from_the_watchdog),
+          CASE(a_worker_that_hangs_is_told_of_until_it_goes_on),
+          CASE(a_daemon_that_was_stopped_takes_no_worker_for_hung), CASE(settings_are_read_again),
           CASE(a_passed_socket_is_served_and_left_in_place), CASE(an_upgrade_is_told_as_a_reload),
           CASE(a_session_is_opened_though_its_daemon_goes),
           CASE(a_passed_socket_of_another_kind_is_refused),

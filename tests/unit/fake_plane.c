@@ -21,6 +21,9 @@ bool fake_atomics_are_cpus = true;
 bool fake_grants_at_once = true;
 unsigned fake_memories, fake_looks;
 int fake_memory_error;
+bool fake_worker_stands;
+unsigned fake_workers = 1;
+unsigned fake_questions;
 
 /* Each object remembers the answers owed about it only through calls[]; its content is a token. */
 struct plane_session {
@@ -405,7 +408,7 @@ unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer) {
 
 unsigned plane_workers(const struct plane *p) {
     (void)p;
-    return 1;
+    return fake_workers;
 }
 
 void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer, bool secured,
@@ -529,4 +532,10 @@ void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, boo
 
 void plane_channel_forget(struct plane_session *s, uint64_t handle) {
     note(FAKE_CHANNEL_FORGET, handle + live(s), s);
+}
+
+bool plane_worker_turns(struct plane *p, unsigned worker) {
+    (void)p;
+    fake_questions++;
+    return !(worker == 1 && fake_worker_stands);
 }

@@ -115,4 +115,8 @@ extern uint64_t fake_share_of;
 extern unsigned fake_memories;
 extern int fake_memory_error;
 
+extern unsigned fake_workers;   /* how many there are */
+extern bool fake_worker_stands; /* number 1 of them does not turn */
+extern unsigned fake_questions; /* whether a worker turns */
+
 #endif

@@ -507,10 +507,10 @@ Test(ends, memory_of_nobody_here_that_vanishes_is_reported_by_address) {
 }
 
 Test(ends, the_plane_tells_whether_its_workers_turn) {
-    cr_assert(plane_alive(rig.plane[HERE]), "nothing was asked before");
-    cr_assert_not(plane_alive(rig.plane[HERE]), "no turn since");
+    cr_assert(plane_worker_turns(rig.plane[HERE], 0), "nothing was asked before");
+    cr_assert_not(plane_worker_turns(rig.plane[HERE], 0), "no turn since");
     rig_settle(&rig);
-    cr_assert(plane_alive(rig.plane[HERE]));
+    cr_assert(plane_worker_turns(rig.plane[HERE], 0));
     rig_settle(&rig);
     down();
 }

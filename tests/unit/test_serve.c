@@ -7,6 +7,7 @@
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
+#include "daemon/state/watch.h"
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,6 +40,13 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
 }
 
 static unsigned holds, given_back;
+
+static unsigned stirred;
+
+void watch_stir(struct state *st) {
+    (void)st;
+    stirred++;
+}
 
 void session_hold(struct session *s) {
     (void)s;
@@ -338,4 +346,5 @@ Test(serve, memory_that_nobody_took_is_its_sessions_to_close) {
     cr_expect_eq(given_back, 1, "it is closed on the thread that everybody waits for");
     cr_expect_eq(fds[0], -1);
     cr_expect_eq(holds, 0);
+    cr_expect_gt(stirred, 0, "a request has the daemon look at its workers");
 }

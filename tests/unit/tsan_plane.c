@@ -214,7 +214,7 @@ static void meddle(struct client *clients, unsigned count) {
         if (all)
             return;
         plane_count(plane, &counters);
-        plane_alive(plane);
+        plane_worker_turns(plane, 0);
         plane_set_spin(plane, turn % 3 * 1000, turn % 5 * 10000);
         mailbox_drain(&control);
         usleep(500);

@@ -103,7 +103,7 @@ struct worker {
     struct plane_counters counters; /* relaxed atomics, written by this worker only */
     struct latency latency;
     struct op_trace *traces; /* NULL: nobody traces; trace.h */
-    bool pong;               /* atomic: the loop turned since plane_alive asked */
+    bool pong;               /* atomic: the loop turned since plane_worker_turns asked */
     struct mail ping_mail;
 
     /* turn/loop.c */

@@ -143,18 +143,13 @@ static void deliver_ping(struct mail *mail) {
     __atomic_store_n(&container_of(mail, struct worker, ping_mail)->pong, true, __ATOMIC_RELEASE);
 }
 
-bool plane_alive(struct plane *p) {
-    bool alive = true;
-    for (unsigned i = 0; i < p->settings.workers; i++) {
-        struct worker *w = &p->worker[i];
-        if (!__atomic_load_n(&w->pong, __ATOMIC_ACQUIRE)) {
-            alive = false; /* its mail is still under way */
-            continue;
-        }
-        __atomic_store_n(&w->pong, false, __ATOMIC_RELAXED);
-        mailbox_post(&w->mailbox, &w->ping_mail, deliver_ping);
-    }
-    return alive;
+bool plane_worker_turns(struct plane *p, unsigned worker) {
+    struct worker *w = &p->worker[worker];
+    if (!__atomic_load_n(&w->pong, __ATOMIC_ACQUIRE))
+        return false; /* its mail is still under way */
+    __atomic_store_n(&w->pong, false, __ATOMIC_RELAXED);
+    mailbox_post(&w->mailbox, &w->ping_mail, deliver_ping);
+    return true;
 }
 
 void plane_count(const struct plane *p, struct plane_counters *out) {
