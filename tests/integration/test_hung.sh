@@ -79,7 +79,7 @@ echo "* a daemon that is gone, and does not come back"
 ends=()
 for command in "share $work/file" "bench serve"; do
     # shellcheck disable=SC2086 # words
-    "$rdmactl" -d "$work/a" --timeout 600ms $command >"$work/out.${#ends[@]}" 2>"$work/why.${#ends[@]}" &
+    "$rdmactl" -d "$work/a" --timeout 1500ms $command >"$work/out.${#ends[@]}" 2>"$work/why.${#ends[@]}" &
     ends+=($!)
 done
 for n in 0 1; do first_line "$work/out.$n" "${ends[n]}" >/dev/null; done
@@ -88,5 +88,5 @@ for n in 0 1; do
     got=0
     wait "${ends[n]}" || got=$?
     [ "$got" = 1 ] || fail "number $n ended with $got: $(<"$work/why.$n")"
-    grep -q "none has come at $work/a/rdmad.sock in 1200 ms" "$work/why.$n" || fail "number $n: $(<"$work/why.$n")"
+    grep -q "none has come at $work/a/rdmad.sock in 3000 ms" "$work/why.$n" || fail "number $n: $(<"$work/why.$n")"
 done
