@@ -114,6 +114,13 @@ void watch_stir(struct state *st) {
     (void)timer_set(&st->timers, &w->timer, clock_after(now_ns, w->every_ns));
 }
 
+void watch_free(struct state *st) {
+    if (st->watch)
+        timer_unset(&st->timers, &st->watch->timer);
+    free(st->watch);
+    st->watch = NULL;
+}
+
 int watch_new(struct state *st, uint64_t watchdog_ns, struct error *err) {
     const unsigned workers = plane_workers(st->plane);
     const uint64_t of_ns = watchdog_ns && watchdog_ns < WATCH_OF_NS ? watchdog_ns : WATCH_OF_NS;
@@ -130,16 +137,13 @@ int watch_new(struct state *st, uint64_t watchdog_ns, struct error *err) {
     w->registers_ns = WATCH_REGISTERS_NS / NSEC_PER_SEC * unit_ns;
     timer_init(&w->timer, watch_tick);
     st->watch = w;
-    if (w->always)
-        watch_stir(st);
-    return 0;
-}
-
-void watch_free(struct state *st) {
-    if (st->watch)
-        timer_unset(&st->timers, &st->watch->timer);
-    free(st->watch);
-    st->watch = NULL;
+    if (!w->always)
+        return 0;
+    watch_stir(st);
+    if (timer_is_set(&w->timer))
+        return 0;
+    watch_free(st); /* or the watchdog would be answered, and nobody would look */
+    return error_set(err, RDMAD_E_NOMEM, "no memory for the timer that watches threads");
 }
 
 static bool watch_worker_hangs(const struct watch *w, unsigned i) {
