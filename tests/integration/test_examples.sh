@@ -169,11 +169,11 @@ pair() { # NAME WHAT THE FIRST PRINTS AT ITS END, CLIENT'S DAEMON
 }
 pair_of_verbs() {
     rm -f "$work/$1" # as in start_on
-    "$examples/$1_verbs" 10.77.0.1 >"$work/$1" &
+    timeout 60 "$examples/$1_verbs" 10.77.0.1 >"$work/$1" &
     local first=$!
     pids+=("$first")
     first_line "$work/$1" "$first" >/dev/null
-    "$examples/$1_verbs" 10.77.0.1 connect >/dev/null || fail "$1_verbs"
+    timeout 60 "$examples/$1_verbs" 10.77.0.1 connect >/dev/null || fail "$1_verbs, who connects"
     wait "$first" || fail "$1_verbs, who answers"
     [ "$(tail -n 1 "$work/$1")" = "$2" ] || fail "$1_verbs says: $(<"$work/$1")"
 }
