@@ -10,6 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const struct rpc_param list[] = {{"id", RPC_UINT, true, INT64_MAX},
                                         {"all", RPC_BOOL, false, 0},
                                         {"address", RPC_TEXT, false, 280},
+                                        {"op", RPC_ANY_UINT, false, UINT64_MAX - 1},
                                         {NULL, RPC_END, false, 0}};
 
 /* Takes over line. */
@@ -27,6 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int code = rpc_parse((const char *)data, size, &rq, &err);
     if (!code && rpc_check(list, rq.params, &err))
         code = RPC_PARAMS;
+    if (!code && rpc_uint(rq.params, "op") > UINT64_MAX - 1)
+        abort();
     if (code && (!err.code || !*err.text))
         abort();
     if (code)
