@@ -6,14 +6,13 @@
  * The input is records of two bytes, the length, and a message; its channel is put right.
  */
 #include "common/ringword.h"
-#include "daemon/base/guard.h"
-#include "daemon/base/log.h"
 #include "daemon/op/channel/channel.h"
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/landing.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/turn/plane.h"
 #include "daemon/op/turn/turn.h"
+#include "tests/fuzz/one_worker.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,11 +33,6 @@ static uint64_t now_ns = NSEC_PER_SEC;
 static unsigned answers;
 static struct fabric_blob blob;
 
-static void must(int condition) {
-    if (!condition)
-        abort();
-}
-
 static void on_done(void *arg, const struct error *result) {
     (void)arg, (void)result;
     answers++;
@@ -49,11 +43,6 @@ static void on_blob(void *arg, const struct error *result, const struct fabric_b
     must(result->code == 0);
     blob = *given;
     answers++;
-}
-
-static void on_violated(void *user, void *cookie, const struct error *why) {
-    (void)user, (void)cookie, (void)why;
-    abort();
 }
 
 static void turn(void) {
@@ -81,24 +70,6 @@ static struct plane_lane *connected(void) {
     plane_lane_open(lane, "", &blob, on_done, NULL);
     await(1);
     return lane;
-}
-
-static void start(void) {
-    struct error err;
-    struct plane_settings settings = {.workers = 1,
-                                      .default_timeout_ns = NSEC_PER_SEC,
-                                      .max_timeout_ns = NSEC_PER_SEC,
-                                      .max_session_ops = 64,
-                                      .max_uid_ops = 16384,
-                                      .max_ops = 32768,
-                                      .max_session_waits = 8192,
-                                      .max_uid_waits = 16384,
-                                      .max_waits = 32768,
-                                      .fabrics = {&fabric_local}};
-    struct plane_events events = {.session_violated = on_violated};
-    log_set_level(LOG_EMERG);
-    must(guard_install() == 0 && mailbox_init(&control) == 0);
-    must(plane_assemble(&settings, &events, &control, now_ns, &plane, &err) == 0);
 }
 
 static void put_all(const struct ring *ring) {
@@ -150,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct error err;
     int fds[RING_FDS];
     if (!plane)
-        start();
+        plane = one_worker_start(&control, now_ns);
     if (size < 3 || size > 16384)
         return -1;
     struct plane_lane *lane = connected();

@@ -9,8 +9,6 @@
  * which peer it is, which the fuzzer need not guess.
  */
 #include "common/ringword.h"
-#include "daemon/base/guard.h"
-#include "daemon/base/log.h"
 #include "daemon/op/engine/account.h"
 #include "daemon/op/engine/window.h"
 #include "daemon/op/notify/notify_peer.h"
@@ -18,7 +16,7 @@
 #include "daemon/op/seam/objects.h"
 #include "daemon/op/turn/plane.h"
 #include "daemon/op/turn/turn.h"
-#include "tests/fuzz/must.h"
+#include "tests/fuzz/one_worker.h"
 #include <endian.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -59,11 +57,6 @@ static void on_done(void *arg, const struct error *result) {
     answers++;
 }
 
-static void on_violated(void *user, void *cookie, const struct error *why) {
-    (void)user, (void)cookie, (void)why;
-    abort();
-}
-
 static void turn(void) {
     now_ns += 1000;
     worker_turn(w, now_ns);
@@ -79,21 +72,7 @@ static void await(unsigned count) {
 }
 
 static void start(void) {
-    struct error err;
-    struct plane_settings settings = {.workers = 1,
-                                      .default_timeout_ns = NSEC_PER_SEC,
-                                      .max_timeout_ns = NSEC_PER_SEC,
-                                      .max_session_ops = 64,
-                                      .max_uid_ops = 16384,
-                                      .max_ops = 32768,
-                                      .max_session_waits = 8192,
-                                      .max_uid_waits = 16384,
-                                      .max_waits = 32768,
-                                      .fabrics = {&fabric_local}};
-    struct plane_events events = {.session_violated = on_violated};
-    log_set_level(LOG_EMERG);
-    must(guard_install() == 0 && mailbox_init(&control) == 0);
-    must(plane_assemble(&settings, &events, &control, now_ns, &plane, &err) == 0);
+    plane = one_worker_start(&control, now_ns);
     w = &plane->worker[0];
 }
 
