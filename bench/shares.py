@@ -10,7 +10,10 @@ import time
 import rdmad
 
 VICTIM, OTHER = 4711, 4712  # uids that nobody needs to have
-SPAN = 64 << 20             # of memory that a crowd writes out of, so that caches help nobody
+# Of memory that a crowd writes out of, so that caches help nobody. (With 64 MiB one crowd's fits into a large
+# cache and two crowds' does not: that halves what both move, and is no neighbour's doing.)
+SPAN, SMALL_SPAN = 256 << 20, 64 << 20
+PROCESSORS = 8              # for all threads of two daemons and three programs: nobody waits for one
 SETTLE, WINDOW = 1, 3       # seconds
 RATE = 200_000_000
 PART = 128 << 10            # an op that is moved in one piece: what was moved is told op by op
@@ -26,8 +29,8 @@ STEADY = (1, 1, 64, 1 << 20)  # so deep that it never runs dry: whose bandwidth 
 
 
 class Users:
-    def __init__(self, daemons, fabric, deep=DEEP):
-        self.deep = deep
+    def __init__(self, daemons, fabric, deep=DEEP, span=SPAN):
+        self.deep, self.span = deep, span
         if os.geteuid():
             raise rdmad.Failure("shares are measured between two users: run this as root")
         self.daemons, self.name = daemons, fabric
@@ -43,7 +46,7 @@ class Users:
             os.chmod(where, 0o755)
 
     def crowd(self, uid, sessions, rings, depth, size):
-        return self.at_work(uid, "bench_crowd", self.ours.uri, sessions, rings, depth, size, SPAN, 0)
+        return self.at_work(uid, "bench_crowd", self.ours.uri, sessions, rings, depth, size, self.span, 0)
 
     def storm(self, kind):
         return self.at_work(OTHER, "bench_storm", self.ours.uri, kind)
@@ -54,7 +57,7 @@ class Users:
         of theirs has to get in before the crowd has taken all that the user may have."""
         self.large = self.large or self.ours.serve(2 * WORST[3])
         with self.storm("cancel"), self.storm("attach"), \
-                self.at_work(OTHER, "bench_crowd", self.large, *WORST, SPAN, "flood"):
+                self.at_work(OTHER, "bench_crowd", self.large, *WORST, self.span, "flood"):
             yield
 
     @contextlib.contextmanager
@@ -124,27 +127,32 @@ class Users:
         finally:
             self.limit(VICTIM, bytes_per_second=0)
 
-    def p99(self, other):
+    def p99(self, other, realtime=False):
+        """With realtime the reader has a processor whenever it wants one: of what it waits for then, rdmad's
+        part is left, and not how the kernel shares processors between it and its neighbour's programs."""
         with other:
             argv = [self.daemons.rdmactl, "-d", self.daemons.lessee, "-j", "bench", "read", "-s",
                     "8", "-q", "1", "-D", "2s", "--poll", "adaptive", self.ours.uri]
-            done = subprocess.run(argv, capture_output=True, text=True, check=False, user=VICTIM,
-                                  group=VICTIM, extra_groups=[])
-            if done.returncode:
-                raise rdmad.Failure(f"{' '.join(argv)}: {done.stdout or done.stderr}")
-            return json.loads(done.stdout)["lat_us"]["p99"]
+            with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  user=VICTIM, group=VICTIM, extra_groups=[]) as reader:
+                if realtime:
+                    os.sched_setscheduler(reader.pid, os.SCHED_FIFO, os.sched_param(1))
+                said, wrong = reader.communicate()
+            if reader.returncode:
+                raise rdmad.Failure(f"{' '.join(argv)}: {said or wrong}")
+            return json.loads(said)["lat_us"]["p99"]
 
-    def p99_beside_hostile(self):
-        return self.p99(self.crowd(OTHER, *HOSTILE))
+    def p99_beside_hostile(self, realtime=False):
+        return self.p99(self.crowd(OTHER, *HOSTILE), realtime)
 
-    def p99_beside_worst(self):
-        return self.p99(self.worst())
+    def p99_beside_worst(self, realtime=False):
+        return self.p99(self.worst(), realtime)
 
     def p99_beside_storm(self, kind):
         return self.p99(self.storm(kind))
 
-    def p99_beside_polite(self):
-        return self.p99(self.crowd(OTHER, *POLITE))
+    def p99_beside_polite(self, realtime=False):
+        return self.p99(self.crowd(OTHER, *POLITE), realtime)
 
     def wanted(self, value):
         """What was promised, beside what is."""

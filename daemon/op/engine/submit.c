@@ -251,6 +251,15 @@ static struct op_share *next_share(struct op_route *route) {
     return NULL;
 }
 
+/* Copies are the worker's own time: who waits for those that are posted ahead waits for a turn. */
+static void all_wait(struct op_route *route) {
+    list_for_each (pos, &route->run) {
+        struct op_user *u = list_entry(pos, struct op_flow, turn)->user;
+        if (!user_is_aside(u))
+            user_waits(u);
+    }
+}
+
 static unsigned submit_route(struct worker *w, struct op_route *route) {
     unsigned posts = 0;
     uint64_t ahead = ahead_most(w, route);
@@ -271,6 +280,8 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
     }
     if (list_empty(&route->run))
         list_remove(&route->node);
+    else if (route->local && route->ahead >= ahead)
+        all_wait(route);
     return posts;
 }
 

@@ -33,7 +33,7 @@
 #include "daemon/op/engine/worker.h"
 
 #define USER_OP_COST 2048u
-#define USER_CALL_COST (4 * USER_OP_COST)     /* of the control thread, for the user */
+#define USER_CALL_COST (32 * USER_OP_COST)    /* of the control thread, for the user: some 20 us */
 #define USER_DOORBELL_COST (4 * USER_OP_COST) /* one that epoll told of */
 #define USER_TURN_COST (256 * USER_OP_COST)   /* of all users together, in a turn */
 
