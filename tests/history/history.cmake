@@ -4,7 +4,7 @@ rdmad_script_test(test_history_check ${CMAKE_CURRENT_SOURCE_DIR}/history/test_ch
 if(TARGET rdmad AND TARGET librdmad)
   rdmad_test(test_history history/test_history.c history/record.c history/scene.c history/memory.c
     history/user.c history/ringer.c history/channels.c history/leases.c
-    LINK rdmad_test_support librdmad LABELS integration soak TIMEOUT 300 PLAIN SERIAL)
+    LINK rdmad_test_support librdmad LABELS full integration soak TIMEOUT 300 PLAIN SERIAL)
   if(TARGET test_history)
     add_dependencies(test_history rdmad)
   endif()

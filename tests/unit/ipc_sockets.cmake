@@ -2,7 +2,7 @@
 rdmad_test(unit_conn unit/test_conn.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_conn_wait unit/test_conn_wait.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_conn_flood unit/test_conn_flood.c LINK rdmad_ipc LABELS unit)
-rdmad_test(unit_porter unit/test_porter.c LINK rdmad_ipc LABELS unit)
+rdmad_test(unit_porter unit/test_porter.c LINK rdmad_ipc LABELS full unit)
 foreach(name unit_conn unit_conn_flood unit_conn_wait unit_porter) # they run the daemon's program as porter
   if(TARGET ${name} AND TARGET rdmad)
     add_dependencies(${name} rdmad)
