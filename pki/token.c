@@ -181,13 +181,30 @@ static int token_enter(const struct pki_dir *dir, const struct pki_token *token,
     return pki_dir_enter(dir, PKI_TOKENS, tokens, err);
 }
 
+/* A crash could undo what is not on disk, and the token would be good for another node: so who
+ * cannot flush has not taken it, and puts it back. It was this one's rename, so it is nobody
+ * else's. */
+static int token_take(const struct pki_dir *tokens, const struct token_files *files,
+                      struct pki_error *err) {
+    int rc = pki_file_move(tokens, files->good, files->taken, err);
+    if (rc)
+        return rc;
+    rc = pki_dir_flush(tokens, err);
+    if (rc && pki_file_move(tokens, files->taken, files->good, NULL))
+        pki_fail(err, rc,
+                 "cannot flush %s, nor give the token back: nobody can use it any more; "
+                 "rdmactl cluster token, where the CA is, prints another",
+                 tokens->path);
+    return rc;
+}
+
 int pki_token_take(const struct pki_dir *dir, const struct pki_token *token,
                    struct pki_error *err) {
     struct pki_dir tokens;
     struct token_files files;
     int rc = token_enter(dir, token, &tokens, &files, err);
     if (!rc) {
-        rc = pki_file_move(&tokens, files.good, files.taken, err);
+        rc = token_take(&tokens, &files, err);
         pki_dir_close(&tokens);
     }
     return rc == PKI_NOT_THERE ? no_such_token(err) : rc;
@@ -207,7 +224,8 @@ void pki_token_give_back(const struct pki_dir *dir, const struct pki_token *toke
     struct token_files files;
     if (token_enter(dir, token, &tokens, &files, NULL))
         return;
-    (void)pki_file_move(&tokens, files.taken, files.good, NULL);
+    if (!pki_file_move(&tokens, files.taken, files.good, NULL))
+        (void)pki_dir_flush(&tokens, NULL);
     pki_dir_close(&tokens);
 }
 

@@ -46,8 +46,8 @@ int pki_token_make(const struct pki_dir *dir, const X509 *ca, int64_t now,
  * does not tell which of the two is wrong, nor does the time. */
 int pki_token_check(const struct pki_dir *dir, const struct pki_token *token, int64_t now,
                     struct pki_token_terms *terms, struct pki_error *err);
-/* Takes it: nobody else can. RDMAD_E_PERM: somebody else has. Who took it says what became of it.
- */
+/* Takes it: nobody else can, after a crash either. RDMAD_E_PERM: somebody else has. Any other: it
+ * is good still, or the sentence says that it is lost. Who took it says what became of it. */
 int pki_token_take(const struct pki_dir *dir, const struct pki_token *token, struct pki_error *err);
 /* It was used: nothing is left of it. If that fails it stays taken, and is of no use to anybody. */
 void pki_token_used(const struct pki_dir *dir, const struct pki_token *token);

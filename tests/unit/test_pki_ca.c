@@ -9,11 +9,13 @@
 #include "pki/token.h"
 #include "tests/unit/pki_rig.h"
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,6 +361,20 @@ Test(pki_ca, a_request_that_was_changed_is_refused) {
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
+static unsigned flushes_that_fail;
+static void (*before_failing)(void);
+
+/* In place of libc's. */
+int fsync(int fd) {
+    if (!flushes_that_fail)
+        return (int)syscall(SYS_fsync, fd);
+    flushes_that_fail--;
+    if (before_failing)
+        before_failing();
+    errno = EIO;
+    return -1;
+}
+
 static struct pki_token token_made(int64_t expires) {
     struct pki_token token;
     struct pki_token_terms terms = {.expires = expires, .days = 7};
@@ -412,6 +428,49 @@ Test(pki_ca, a_token_is_good_once) {
     pki_token_used(&ca.dir, &token);
     pki_token_give_back(&ca.dir, &token);
     cr_assert_eq(pki_token_take(&ca.dir, &token, &err), RDMAD_E_PERM, "used, and good again");
+    pki_ca_close(&ca);
+}
+
+/* It would be good again after a crash, so nobody gets a certificate for it; and it is not lost. */
+Test(pki_ca, a_token_whose_taking_is_not_on_disk_is_not_taken) {
+    struct pki_token_terms terms;
+    rig_init(dir, "n");
+    struct pki_token token = token_made(rig_now() + 100);
+    flushes_that_fail = 2;
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), RDMAD_E_SYSTEM);
+    cr_assert(strstr(err.text, "cannot flush"), "%s", err.text);
+    cr_assert_eq(flushes_that_fail, 1, "it was flushed again");
+    flushes_that_fail = 0;
+    cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now(), &terms, &err), 0, "%s", err.text);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), 0, "%s", err.text);
+    flushes_that_fail = 1; /* who gives it back has nothing to fear of a crash */
+    pki_token_give_back(&ca.dir, &token);
+    cr_assert_eq(flushes_that_fail, 0);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), 0, "%s", err.text);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), RDMAD_E_PERM);
+    pki_token_used(&ca.dir, &token);
+    pki_ca_close(&ca);
+}
+
+static void remove_what_was_taken(void) {
+    struct pki_dir tokens;
+    struct pki_names names;
+    cr_assert_eq(pki_dir_enter(&ca.dir, "tokens", &tokens, NULL), 0);
+    cr_assert_eq(pki_names_read(&tokens, ".taken", 1, &names, NULL), 0);
+    cr_assert_eq(names.count, 1);
+    cr_assert_eq(unlinkat(tokens.fd, names.names[0], 0), 0);
+    pki_names_free(&names);
+    pki_dir_close(&tokens);
+}
+
+Test(pki_ca, a_token_that_cannot_be_given_back_is_told_to_be_lost) {
+    rig_init(dir, "n");
+    struct pki_token token = token_made(rig_now() + 100);
+    flushes_that_fail = 1;
+    before_failing = remove_what_was_taken;
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), RDMAD_E_SYSTEM);
+    cr_assert(strstr(err.text, "nobody can use it any more"), "%s", err.text);
+    cr_assert_eq(pki_token_take(&ca.dir, &token, &err), RDMAD_E_PERM);
     pki_ca_close(&ca);
 }
 
