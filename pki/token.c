@@ -11,6 +11,7 @@
 
 #define FORMAT "rdmad-join-token 1\nhash %s\nexpires %" PRId64 "\ndays %u\n"
 #define FORMAT_READ "rdmad-join-token 1\nhash %64[0-9a-f]\nexpires %19" SCNd64 "\ndays %9u\n%n"
+#define TAKEN ".taken" /* at the end of its file's name */
 #define LISTED_MAX (2 * PKI_TOKENS_MAX)
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -171,13 +172,13 @@ int pki_token_check(const struct pki_dir *dir, const struct pki_token *token, in
 
 /* Under which names it lies in tokens/: while it is good, and when it was taken. */
 struct token_files {
-    char good[2 * PKI_TOKEN_ID_BYTES + 1], taken[2 * PKI_TOKEN_ID_BYTES + sizeof(".taken")];
+    char good[2 * PKI_TOKEN_ID_BYTES + 1], taken[2 * PKI_TOKEN_ID_BYTES + sizeof(TAKEN)];
 };
 
 static int token_enter(const struct pki_dir *dir, const struct pki_token *token,
                        struct pki_dir *tokens, struct token_files *files, struct pki_error *err) {
     id_text(token, files->good);
-    snprintf(files->taken, sizeof(files->taken), "%s.taken", files->good);
+    snprintf(files->taken, sizeof(files->taken), "%s" TAKEN, files->good);
     return pki_dir_enter(dir, PKI_TOKENS, tokens, err);
 }
 
@@ -229,6 +230,17 @@ void pki_token_give_back(const struct pki_dir *dir, const struct pki_token *toke
     pki_dir_close(&tokens);
 }
 
+/* false: the name is not one of a token's. */
+static bool row_id(const char *file, struct pki_token_row *row) {
+    const char *end = file + strcspn(file, ".");
+    row->taken = !strcmp(end, TAKEN);
+    if (end != file + sizeof(row->id) - 1 || (*end && !row->taken))
+        return false;
+    memcpy(row->id, file, sizeof(row->id) - 1);
+    row->id[sizeof(row->id) - 1] = '\0';
+    return true;
+}
+
 int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row **out,
                    unsigned *count, struct pki_error *err) {
     struct pki_dir tokens;
@@ -244,12 +256,10 @@ int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row 
     for (unsigned i = 0; !rc && i < names.count; i++) {
         struct pki_token_row *row = &(*out)[*count];
         char hash[65];
-        if (strlen(names.names[i]) != sizeof(row->id) - 1 ||
-            token_read(&tokens, names.names[i], hash, &row->terms, NULL) ||
-            row->terms.expires <= now)
-            continue;
-        memcpy(row->id, names.names[i], sizeof(row->id));
-        ++*count;
+        if (row_id(names.names[i], row) &&
+            !token_read(&tokens, names.names[i], hash, &row->terms, NULL) &&
+            row->terms.expires > now)
+            ++*count;
     }
     pki_names_free(&names);
     pki_dir_close(&tokens);

@@ -54,9 +54,11 @@ void pki_token_used(const struct pki_dir *dir, const struct pki_token *token);
 /* It was not used, and is good again. If that fails it stays taken. */
 void pki_token_give_back(const struct pki_dir *dir, const struct pki_token *token);
 
-/* Those that have not expired: ids as text, and when they do. The caller frees *out. */
+/* Those that have not expired, taken or not: ids as text, and when they do. The caller frees *out.
+ */
 struct pki_token_row {
     char id[2 * PKI_TOKEN_ID_BYTES + 1];
+    bool taken; /* a join is under way, or a crash cut one off */
     struct pki_token_terms terms;
 };
 int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row **out,
