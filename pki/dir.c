@@ -149,6 +149,11 @@ void pki_dir_close(struct pki_dir *dir) {
     dir->fd = -1;
 }
 
+int pki_dir_flush(const struct pki_dir *dir, struct pki_error *err) {
+    return fsync(dir->fd) ? pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot flush %s", dir->path)
+                          : RDMAD_OK;
+}
+
 /* ---- listing -------------------------------------------------------------------------------- */
 
 static bool ends_in(const char *name, const char *suffix) {

@@ -52,6 +52,8 @@ int pki_dir_enter(const struct pki_dir *in, const char *name, struct pki_dir *ou
 int pki_dir_enter_or_make(const struct pki_dir *in, const char *name, bool open_to_all,
                           struct pki_dir *out, struct pki_error *err);
 void pki_dir_close(struct pki_dir *dir);
+/* What names it has lasts over a crash when this returns 0. */
+int pki_dir_flush(const struct pki_dir *dir, struct pki_error *err);
 
 /* The names in the directory that do not begin with a dot and end in suffix, at most max (more:
  * RDMAD_E_LIMIT), in order of name; the caller frees them with pki_names_free. */

@@ -157,15 +157,12 @@ int pki_file_create(const struct pki_dir *dir, const char *name, enum pki_file_k
                  ? pki_fail(err, RDMAD_E_EXISTS, "%s/%s is there already", dir->path, name)
                  : pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot make %s/%s", dir->path, name);
     (void)unlinkat(dir->fd, fresh, 0);
-    if (!rc && fsync(dir->fd))
-        rc = pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot flush %s", dir->path);
-    return rc;
+    return rc ? rc : pki_dir_flush(dir, err);
 }
 
 int pki_file_remove(const struct pki_dir *dir, const char *name, struct pki_error *err) {
     if (!unlinkat(dir->fd, name, 0))
-        return fsync(dir->fd) ? pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot flush %s", dir->path)
-                              : RDMAD_OK;
+        return pki_dir_flush(dir, err);
     if (errno == ENOENT)
         return PKI_NOT_THERE;
     return pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot remove %s/%s", dir->path, name);
@@ -174,8 +171,7 @@ int pki_file_remove(const struct pki_dir *dir, const char *name, struct pki_erro
 int pki_file_move(const struct pki_dir *dir, const char *from, const char *to,
                   struct pki_error *err) {
     if (!renameat(dir->fd, from, dir->fd, to))
-        return fsync(dir->fd) ? pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot flush %s", dir->path)
-                              : RDMAD_OK;
+        return RDMAD_OK;
     if (errno == ENOENT)
         return PKI_NOT_THERE;
     return pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot rename %s/%s", dir->path, from);

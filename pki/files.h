@@ -38,7 +38,7 @@ int pki_file_create(const struct pki_dir *dir, const char *name, enum pki_file_k
 /* 0, PKI_NOT_THERE or RDMAD_E_SYSTEM. Of two who remove the same file one gets 0. */
 int pki_file_remove(const struct pki_dir *dir, const char *name, struct pki_error *err);
 /* Gives a file that is there another name; it takes no place on the disk. The same; of two who move
- * the same file one gets 0. */
+ * the same file one gets 0. Whether that lasts over a crash pki_dir_flush says. */
 int pki_file_move(const struct pki_dir *dir, const char *from, const char *to,
                   struct pki_error *err);
 bool pki_file_there(const struct pki_dir *dir, const char *name);

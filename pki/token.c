@@ -11,6 +11,7 @@
 
 #define FORMAT "rdmad-join-token 1\nhash %s\nexpires %" PRId64 "\ndays %u\n"
 #define FORMAT_READ "rdmad-join-token 1\nhash %64[0-9a-f]\nexpires %19" SCNd64 "\ndays %9u\n%n"
+#define TAKEN ".taken" /* at the end of its file's name */
 #define LISTED_MAX (2 * PKI_TOKENS_MAX)
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -171,14 +172,31 @@ int pki_token_check(const struct pki_dir *dir, const struct pki_token *token, in
 
 /* Under which names it lies in tokens/: while it is good, and when it was taken. */
 struct token_files {
-    char good[2 * PKI_TOKEN_ID_BYTES + 1], taken[2 * PKI_TOKEN_ID_BYTES + sizeof(".taken")];
+    char good[2 * PKI_TOKEN_ID_BYTES + 1], taken[2 * PKI_TOKEN_ID_BYTES + sizeof(TAKEN)];
 };
 
 static int token_enter(const struct pki_dir *dir, const struct pki_token *token,
                        struct pki_dir *tokens, struct token_files *files, struct pki_error *err) {
     id_text(token, files->good);
-    snprintf(files->taken, sizeof(files->taken), "%s.taken", files->good);
+    snprintf(files->taken, sizeof(files->taken), "%s" TAKEN, files->good);
     return pki_dir_enter(dir, PKI_TOKENS, tokens, err);
+}
+
+/* A crash could undo what is not on disk, and the token would be good for another node: so who
+ * cannot flush has not taken it, and puts it back. It was this one's rename, so it is nobody
+ * else's. */
+static int token_take(const struct pki_dir *tokens, const struct token_files *files,
+                      struct pki_error *err) {
+    int rc = pki_file_move(tokens, files->good, files->taken, err);
+    if (rc)
+        return rc;
+    rc = pki_dir_flush(tokens, err);
+    if (rc && pki_file_move(tokens, files->taken, files->good, NULL))
+        pki_fail(err, rc,
+                 "cannot flush %s, nor give the token back: nobody can use it any more; "
+                 "rdmactl cluster token, where the CA is, prints another",
+                 tokens->path);
+    return rc;
 }
 
 int pki_token_take(const struct pki_dir *dir, const struct pki_token *token,
@@ -187,7 +205,7 @@ int pki_token_take(const struct pki_dir *dir, const struct pki_token *token,
     struct token_files files;
     int rc = token_enter(dir, token, &tokens, &files, err);
     if (!rc) {
-        rc = pki_file_move(&tokens, files.good, files.taken, err);
+        rc = token_take(&tokens, &files, err);
         pki_dir_close(&tokens);
     }
     return rc == PKI_NOT_THERE ? no_such_token(err) : rc;
@@ -207,8 +225,20 @@ void pki_token_give_back(const struct pki_dir *dir, const struct pki_token *toke
     struct token_files files;
     if (token_enter(dir, token, &tokens, &files, NULL))
         return;
-    (void)pki_file_move(&tokens, files.taken, files.good, NULL);
+    if (!pki_file_move(&tokens, files.taken, files.good, NULL))
+        (void)pki_dir_flush(&tokens, NULL);
     pki_dir_close(&tokens);
+}
+
+/* false: the name is not one of a token's. */
+static bool row_id(const char *file, struct pki_token_row *row) {
+    const char *end = file + strcspn(file, ".");
+    row->taken = !strcmp(end, TAKEN);
+    if (end != file + sizeof(row->id) - 1 || (*end && !row->taken))
+        return false;
+    memcpy(row->id, file, sizeof(row->id) - 1);
+    row->id[sizeof(row->id) - 1] = '\0';
+    return true;
 }
 
 int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row **out,
@@ -226,12 +256,10 @@ int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row 
     for (unsigned i = 0; !rc && i < names.count; i++) {
         struct pki_token_row *row = &(*out)[*count];
         char hash[65];
-        if (strlen(names.names[i]) != sizeof(row->id) - 1 ||
-            token_read(&tokens, names.names[i], hash, &row->terms, NULL) ||
-            row->terms.expires <= now)
-            continue;
-        memcpy(row->id, names.names[i], sizeof(row->id));
-        ++*count;
+        if (row_id(names.names[i], row) &&
+            !token_read(&tokens, names.names[i], hash, &row->terms, NULL) &&
+            row->terms.expires > now)
+            ++*count;
     }
     pki_names_free(&names);
     pki_dir_close(&tokens);

@@ -46,17 +46,19 @@ int pki_token_make(const struct pki_dir *dir, const X509 *ca, int64_t now,
  * does not tell which of the two is wrong, nor does the time. */
 int pki_token_check(const struct pki_dir *dir, const struct pki_token *token, int64_t now,
                     struct pki_token_terms *terms, struct pki_error *err);
-/* Takes it: nobody else can. RDMAD_E_PERM: somebody else has. Who took it says what became of it.
- */
+/* Takes it: nobody else can, after a crash either. RDMAD_E_PERM: somebody else has. Any other: it
+ * is good still, or the sentence says that it is lost. Who took it says what became of it. */
 int pki_token_take(const struct pki_dir *dir, const struct pki_token *token, struct pki_error *err);
 /* It was used: nothing is left of it. If that fails it stays taken, and is of no use to anybody. */
 void pki_token_used(const struct pki_dir *dir, const struct pki_token *token);
 /* It was not used, and is good again. If that fails it stays taken. */
 void pki_token_give_back(const struct pki_dir *dir, const struct pki_token *token);
 
-/* Those that have not expired: ids as text, and when they do. The caller frees *out. */
+/* Those that have not expired, taken or not: ids as text, and when they do. The caller frees *out.
+ */
 struct pki_token_row {
     char id[2 * PKI_TOKEN_ID_BYTES + 1];
+    bool taken; /* a join is under way, or a crash cut one off */
     struct pki_token_terms terms;
 };
 int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row **out,

@@ -60,9 +60,9 @@ static int add_tokens(json_t *doc, const struct pki_ca *ca, struct pki_error *er
         return rc;
     json_t *list = json_array();
     for (unsigned i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:i}", "id", rows[i].id, "expires",
+        json_array_append_new(list, json_pack("{s:s, s:I, s:i, s:b}", "id", rows[i].id, "expires",
                                               (json_int_t)rows[i].terms.expires, "days",
-                                              (int)rows[i].terms.days));
+                                              (int)rows[i].terms.days, "taken", rows[i].taken));
     free(rows);
     json_object_set_new(doc, "tokens", list);
     return 0;
@@ -172,8 +172,11 @@ static void print_text(const json_t *doc) {
     print_rows(json_object_get(doc, "issued"), "ISSUED TO");
     if (json_array_size(tokens))
         printf("\nTOKENS (each for one node)\n");
-    json_array_foreach(tokens, i, row)
-        printf("%s  until %s\n", text_at(row, "id"), date_at(row, "expires", date));
+    json_array_foreach(tokens, i, row) {
+        const bool taken = json_is_true(json_object_get(row, "taken"));
+        printf("%s  until %s%s\n", text_at(row, "id"), date_at(row, "expires", date),
+               taken ? ", taken: nobody else joins by it" : "");
+    }
 }
 
 int cmd_cluster_show(const struct command *self, int argc, char **argv) {

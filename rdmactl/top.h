@@ -51,6 +51,18 @@ static inline void top_share_cell(struct table *t, double share) {
 /* Of a count, a second; 0 if it has fallen, as then it is another's. old NULL: it began at 0. */
 double top_rate(const json_t *old, const json_t *row, const char *key, double span_s);
 
+struct top_rates {
+    double ops, bytes_read, bytes_written; /* a second */
+};
+
+struct top_rates top_rates_between(const json_t *old, const json_t *row, double span_s);
+/* In the daemon's measure: the bytes that were moved and TOP_OP_COST for each op. */
+double top_cost(const struct top_rates *r);
+/* OPS/S, READ/S and WRITTEN/S. */
+void top_rates_cells(struct table *t, const struct top_rates *r);
+/* ops_per_s, bytes_read_per_s and bytes_written_per_s. */
+void top_rates_json(json_t *row, const struct top_rates *r);
+
 /* A row's place: by first, then by second, the most first; then as they were told. What top_sort
  * sorts begins with one. */
 struct top_rank {
@@ -97,10 +109,11 @@ json_t *top_users_json(const json_t *before, const json_t *after, double span_s,
 /* ---- links, and peers by them: of two answers to link.show, span_s apart -------------------- */
 
 struct link_rate {
-    struct top_rank rank;                                       /* first: top_sort */
-    const json_t *row;                                          /* borrowed from the newer look */
-    double ops, failed, bytes_read, bytes_written, retransmits; /* a second */
-    json_t *took; /* top_took of it; NULL: not known */
+    struct top_rank rank; /* first: top_sort */
+    const json_t *row;    /* borrowed from the newer look */
+    struct top_rates rates;
+    double failed, retransmits; /* a second */
+    json_t *took;               /* top_took of it; NULL: not known */
 };
 
 /* Of each link of the newer look, in its order, without ranks. NULL: out of memory. */
@@ -109,10 +122,8 @@ struct link_rate *top_link_rates(const json_t *before, const json_t *after, doub
 void top_link_rates_free(struct link_rate *rates, size_t count);
 
 static inline void top_link_rates_json(json_t *row, const struct link_rate *r) {
-    json_object_set_new(row, "ops_per_s", json_real(r->ops));
+    top_rates_json(row, &r->rates);
     json_object_set_new(row, "ops_failed_per_s", json_real(r->failed));
-    json_object_set_new(row, "bytes_read_per_s", json_real(r->bytes_read));
-    json_object_set_new(row, "bytes_written_per_s", json_real(r->bytes_written));
     json_object_set_new(row, "retransmits_per_s", json_real(r->retransmits));
 }
 

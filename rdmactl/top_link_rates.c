@@ -78,10 +78,8 @@ struct link_rate *top_link_rates(const json_t *before, const json_t *after, doub
         out[i] = (struct link_rate){.row = row};
         if (!old && !all_told)
             continue;
-        out[i].ops = top_rate(old, row, "ops", span_s);
+        out[i].rates = top_rates_between(old, row, span_s);
         out[i].failed = top_rate(old, row, "ops_failed", span_s);
-        out[i].bytes_read = top_rate(old, row, "bytes_read", span_s);
-        out[i].bytes_written = top_rate(old, row, "bytes_written", span_s);
         out[i].retransmits = top_rate(old, row, "retransmits", span_s);
         out[i].took = top_took(old, row);
     }

@@ -7,10 +7,10 @@
 #define COLUMNS 11
 
 static struct top_rank link_rank(const struct link_rate *r, enum sort_key key, size_t at) {
-    const double by[SORT_KEYS] = {[SORT_BYTES] = r->bytes_read + r->bytes_written,
-                                  [SORT_OPS] = r->ops,
+    const double by[SORT_KEYS] = {[SORT_BYTES] = r->rates.bytes_read + r->rates.bytes_written,
+                                  [SORT_OPS] = r->rates.ops,
                                   [SORT_P99] = top_latency_of(r->took).p99,
-                                  [SORT_MEMORY] = r->bytes_read + r->bytes_written,
+                                  [SORT_MEMORY] = r->rates.bytes_read + r->rates.bytes_written,
                                   [SORT_QUEUE] = top_queue(r->row)};
     return top_rank_by(by, key, at);
 }
@@ -26,14 +26,11 @@ static struct link_rate *sorted_rates(const json_t *before, const json_t *after,
 
 static void link_cells(struct table *t, const struct link_rate *r, double span_s) {
     const struct top_latency latency = top_latency_of(r->took);
-    char buf[CELL_MAX];
     top_count_cell(t, cli_number(r->row, "peer"));
     table_cell(t, false, cli_text(r->row, "node"));
     table_cell(t, false, cli_text(r->row, "fabric"));
     table_cell(t, false, cli_text(r->row, "state"));
-    top_count_cell(t, r->ops);
-    table_cell(t, true, cli_human_bytes(buf, r->bytes_read));
-    table_cell(t, true, cli_human_bytes(buf, r->bytes_written));
+    top_rates_cells(t, &r->rates);
     top_time_cell(t, &latency, latency.p50);
     top_time_cell(t, &latency, latency.p99);
     top_count_cell(t, top_queue(r->row));

@@ -24,10 +24,10 @@ static const char *name_of(const json_t *link) {
 }
 
 static void add_link(struct peer_sum *p, const struct link_rate *r) {
-    p->sum.ops += r->ops;
+    p->sum.rates.ops += r->rates.ops;
     p->sum.failed += r->failed;
-    p->sum.bytes_read += r->bytes_read;
-    p->sum.bytes_written += r->bytes_written;
+    p->sum.rates.bytes_read += r->rates.bytes_read;
+    p->sum.rates.bytes_written += r->rates.bytes_written;
     p->sum.retransmits += r->retransmits;
     p->links++;
     p->queue += top_queue(r->row);
@@ -39,11 +39,12 @@ static void add_link(struct peer_sum *p, const struct link_rate *r) {
 }
 
 static struct top_rank peer_rank(const struct peer_sum *p, enum sort_key key, size_t at) {
-    const double by[SORT_KEYS] = {[SORT_BYTES] = p->sum.bytes_read + p->sum.bytes_written,
-                                  [SORT_OPS] = p->sum.ops,
-                                  [SORT_P99] = p->latency.p99,
-                                  [SORT_MEMORY] = p->sum.bytes_read + p->sum.bytes_written,
-                                  [SORT_QUEUE] = p->queue};
+    const double by[SORT_KEYS] = {
+        [SORT_BYTES] = p->sum.rates.bytes_read + p->sum.rates.bytes_written,
+        [SORT_OPS] = p->sum.rates.ops,
+        [SORT_P99] = p->latency.p99,
+        [SORT_MEMORY] = p->sum.rates.bytes_read + p->sum.rates.bytes_written,
+        [SORT_QUEUE] = p->queue};
     return top_rank_by(by, key, at);
 }
 
@@ -83,12 +84,9 @@ static struct peer_sum *sum_peers(const json_t *before, const json_t *after, dou
 }
 
 static void peer_cells(struct table *t, const struct peer_sum *p, double span_s) {
-    char buf[CELL_MAX];
     table_cell(t, false, p->name);
     top_count_cell(t, p->links);
-    top_count_cell(t, p->sum.ops);
-    table_cell(t, true, cli_human_bytes(buf, p->sum.bytes_read));
-    table_cell(t, true, cli_human_bytes(buf, p->sum.bytes_written));
+    top_rates_cells(t, &p->sum.rates);
     top_time_cell(t, &p->latency, p->latency.p50);
     top_time_cell(t, &p->latency, p->latency.p99);
     top_count_cell(t, p->queue);

@@ -2,8 +2,7 @@
 /*
  * top_sessions.c - sessions by what they do right now.
  *
- * A user's share is of what all sessions together made the daemon do, in the daemon's measure: the
- * bytes that were moved and TOP_OP_COST for each op.
+ * A user's share is of what all sessions together made the daemon do, as top_cost has it.
  *
  * A session that was not there at the first look has come since, so all that it has come to is of
  * the time between.
@@ -16,7 +15,7 @@
 struct session_rate {
     struct top_rank rank; /* first: top_sort */
     const json_t *row;    /* borrowed from the newer look */
-    double ops, bytes_read, bytes_written;
+    struct top_rates rates;
     struct top_latency latency;
     double share;     /* of the session's user, 0 to 1 */
     double throttled; /* the user, 0 to 1 of the time */
@@ -33,34 +32,28 @@ static const json_t *former_of(const json_t *before, const json_t *row) {
     return NULL;
 }
 
-static double session_cost(const struct session_rate *s) {
-    return s->bytes_read + s->bytes_written + s->ops * TOP_OP_COST;
-}
-
 static void add_shares(struct session_rate *rate, size_t count) {
     double all = 0;
     for (size_t i = 0; i < count; i++)
-        all += session_cost(&rate[i]);
+        all += top_cost(&rate[i].rates);
     for (size_t i = 0; i < count && all > 0; i++) {
         for (size_t k = 0; k < count; k++)
             if (top_same_user(rate[k].row, rate[i].row))
-                rate[i].share += session_cost(&rate[k]) / all;
+                rate[i].share += top_cost(&rate[k].rates) / all;
     }
 }
 
 static struct session_rate rate_session(const json_t *old, const json_t *row, double span_s) {
     double held = old ? top_rate(old, row, "throttled_s", span_s) : 0;
     return (struct session_rate){.row = row,
-                                 .ops = top_rate(old, row, "ops", span_s),
-                                 .bytes_read = top_rate(old, row, "bytes_read", span_s),
-                                 .bytes_written = top_rate(old, row, "bytes_written", span_s),
+                                 .rates = top_rates_between(old, row, span_s),
                                  .latency = top_latency_between(old, row),
                                  .throttled = held > 1 ? 1 : held};
 }
 
 static struct top_rank session_rank(const struct session_rate *s, enum sort_key key, size_t at) {
-    const double by[SORT_KEYS] = {[SORT_BYTES] = s->bytes_read + s->bytes_written,
-                                  [SORT_OPS] = s->ops,
+    const double by[SORT_KEYS] = {[SORT_BYTES] = s->rates.bytes_read + s->rates.bytes_written,
+                                  [SORT_OPS] = s->rates.ops,
                                   [SORT_P99] = s->latency.p99,
                                   [SORT_MEMORY] = cli_number(s->row, "bytes"),
                                   [SORT_QUEUE] = top_queue(s->row)};
@@ -92,9 +85,7 @@ static void session_cells(struct table *t, const struct session_rate *s) {
     top_user_cell(t, s->row);
     top_count_cell(t, cli_number(s->row, "pid"));
     table_cell(t, true, cli_human_bytes(buf, cli_number(s->row, "bytes")));
-    top_count_cell(t, s->ops);
-    table_cell(t, true, cli_human_bytes(buf, s->bytes_read));
-    table_cell(t, true, cli_human_bytes(buf, s->bytes_written));
+    top_rates_cells(t, &s->rates);
     top_time_cell(t, &s->latency, s->latency.p50);
     top_time_cell(t, &s->latency, s->latency.p99);
     top_count_cell(t, top_queue(s->row));
@@ -127,9 +118,7 @@ json_t *top_sessions_json(const json_t *before, const json_t *after, double span
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         json_t *row = json_copy((json_t *)rate[i].row);
-        json_object_set_new(row, "ops_per_s", json_real(rate[i].ops));
-        json_object_set_new(row, "bytes_read_per_s", json_real(rate[i].bytes_read));
-        json_object_set_new(row, "bytes_written_per_s", json_real(rate[i].bytes_written));
+        top_rates_json(row, &rate[i].rates);
         top_latency_json(row, &rate[i].latency);
         json_object_set_new(row, "share", json_real(rate[i].share));
         json_object_set_new(row, "throttled", json_real(rate[i].throttled));

@@ -15,7 +15,8 @@
 struct user_rate {
     struct top_rank rank; /* first: top_sort */
     const json_t *row;    /* borrowed from the newer look */
-    double ops, bytes_read, bytes_written, share, throttled;
+    struct top_rates rates;
+    double share, throttled;
     struct top_latency latency;
 };
 
@@ -32,25 +33,19 @@ static const json_t *former_of(const json_t *before, const json_t *row) {
 static bool rate_user(const json_t *old, const json_t *row, double span_s, struct user_rate *out) {
     double held = old ? top_rate(old, row, "throttled_s", span_s) : 0;
     *out = (struct user_rate){.row = row,
-                              .ops = top_rate(old, row, "ops", span_s),
-                              .bytes_read = top_rate(old, row, "bytes_read", span_s),
-                              .bytes_written = top_rate(old, row, "bytes_written", span_s),
+                              .rates = top_rates_between(old, row, span_s),
                               .latency = top_latency_between(old, row),
                               .throttled = held > 1 ? 1 : held};
-    return cli_number(row, "sessions") > 0 || out->ops > 0;
+    return cli_number(row, "sessions") > 0 || out->rates.ops > 0;
 }
 
 static struct top_rank user_rank(const struct user_rate *u, enum sort_key key, size_t at) {
-    const double by[SORT_KEYS] = {[SORT_BYTES] = u->bytes_read + u->bytes_written,
-                                  [SORT_OPS] = u->ops,
+    const double by[SORT_KEYS] = {[SORT_BYTES] = u->rates.bytes_read + u->rates.bytes_written,
+                                  [SORT_OPS] = u->rates.ops,
                                   [SORT_P99] = u->latency.p99,
                                   [SORT_MEMORY] = cli_number(u->row, "bytes"),
                                   [SORT_QUEUE] = top_queue(u->row)};
     return top_rank_by(by, key, at);
-}
-
-static double user_cost(const struct user_rate *u) {
-    return u->bytes_read + u->bytes_written + u->ops * TOP_OP_COST;
 }
 
 /* The caller's to free; NULL: out of memory. */
@@ -68,11 +63,11 @@ static struct user_rate *rate_users(const json_t *before, const json_t *after, d
         if (!rate_user(former_of(before, row), row, span_s, u))
             continue;
         u->rank = user_rank(u, key, i);
-        all += user_cost(u);
+        all += top_cost(&u->rates);
         ++*count;
     }
     for (i = 0; i < *count && all > 0; i++)
-        out[i].share = user_cost(&out[i]) / all;
+        out[i].share = top_cost(&out[i].rates) / all;
     top_sort(out, *count, sizeof(*out));
     return out;
 }
@@ -84,9 +79,7 @@ static void user_cells(struct table *t, const struct user_rate *u) {
     top_user_cell(t, u->row);
     top_count_cell(t, cli_number(u->row, "sessions"));
     table_cell(t, true, cli_human_bytes(buf, cli_number(u->row, "bytes")));
-    top_count_cell(t, u->ops);
-    table_cell(t, true, cli_human_bytes(buf, u->bytes_read));
-    table_cell(t, true, cli_human_bytes(buf, u->bytes_written));
+    top_rates_cells(t, &u->rates);
     top_time_cell(t, &u->latency, u->latency.p50);
     top_time_cell(t, &u->latency, u->latency.p99);
     top_count_cell(t, top_queue(u->row));
@@ -119,9 +112,7 @@ json_t *top_users_json(const json_t *before, const json_t *after, double span_s,
     for (size_t i = 0; i < count; i++) {
         const struct user_rate *u = &rate[i];
         json_t *row = json_copy((json_t *)u->row);
-        json_object_set_new(row, "ops_per_s", json_real(u->ops));
-        json_object_set_new(row, "bytes_read_per_s", json_real(u->bytes_read));
-        json_object_set_new(row, "bytes_written_per_s", json_real(u->bytes_written));
+        top_rates_json(row, &u->rates);
         top_latency_json(row, &u->latency);
         json_object_set_new(row, "share", json_real(u->share));
         json_object_set_new(row, "throttled", json_real(u->throttled));

@@ -11,8 +11,10 @@ static bool was_told_lately(const struct repeats_row *row, uint64_t now_ns) {
     return row->told_ns && now_ns < row->told_ns + REPEATS_AGAIN_NS;
 }
 
-/* Its own, else one that is free or has waited longest; NULL: each was told lately. */
-static struct repeats_row *row_of(struct repeats *r, const char *name, int code, uint64_t now_ns) {
+/* Its own, else one that is free or has waited longest, which goes to *gone; NULL: each was told
+ * lately. */
+static struct repeats_row *row_of(struct repeats *r, const char *name, int code, uint64_t now_ns,
+                                  struct repeats_row *gone) {
     struct repeats_row *free = NULL;
     for (unsigned i = 0; i < REPEATS_ROWS; i++) {
         struct repeats_row *row = &r->row[i];
@@ -22,6 +24,7 @@ static struct repeats_row *row_of(struct repeats *r, const char *name, int code,
             free = row;
     }
     if (free) {
+        *gone = *free;
         *free = (struct repeats_row){.code = code};
         snprintf(free->name, sizeof(free->name), "%s", name);
     }
@@ -29,8 +32,9 @@ static struct repeats_row *row_of(struct repeats *r, const char *name, int code,
 }
 
 uint64_t repeats_count(struct repeats *r, const char *name, int code, uint64_t now_ns,
-                       uint64_t *since_ns) {
-    struct repeats_row *row = row_of(r, name, code, now_ns);
+                       uint64_t *since_ns, struct repeats_row *gone) {
+    *gone = (struct repeats_row){0};
+    struct repeats_row *row = row_of(r, name, code, now_ns, gone);
     if (!row)
         row = &r->others;
     row->untold++;

@@ -44,6 +44,15 @@ static int check_envelope(struct rpc_request *rq, struct error *err) {
     return RDMAD_OK;
 }
 
+static int check_id(const json_t *id, struct error *err) {
+    if (id && !json_is_string(id) && !json_is_number(id) && !json_is_null(id))
+        return error_set(err, RDMAD_E_PROTOCOL, "\"id\" must be a string, a number or null");
+    if (json_string_length(id) > RPC_ID_MAX)
+        return error_set(err, RDMAD_E_LENGTH, "\"id\" has %zu bytes, at most %u are taken",
+                         json_string_length(id), RPC_ID_MAX);
+    return RDMAD_OK;
+}
+
 int rpc_parse(const char *line, size_t size, struct rpc_request *out, struct error *err) {
     json_error_t why;
     *out = (struct rpc_request){0};
@@ -61,10 +70,8 @@ int rpc_parse(const char *line, size_t size, struct rpc_request *out, struct err
         return RPC_REQUEST;
     }
     json_t *id = json_object_get(out->document, "id");
-    if (id && !json_is_string(id) && !json_is_number(id) && !json_is_null(id)) {
-        error_set(err, RDMAD_E_PROTOCOL, "\"id\" must be a string, a number or null");
+    if (check_id(id, err))
         return RPC_REQUEST;
-    }
     out->id = id;
     return check_envelope(out, err) ? RPC_REQUEST : 0;
 }

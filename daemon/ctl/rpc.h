@@ -22,6 +22,9 @@ enum rpc_code {
     RPC_FAILED = -32000, /* minus the size of the RDMAD_E_* code: -32001 is RDMAD_E_INVAL */
 };
 
+/* Bytes of an id that is text. It is kept until its call is answered, and nobody is charged. */
+#define RPC_ID_MAX 256u
+
 struct rpc_request {
     json_t *document;   /* holds all below */
     json_t *id;         /* borrowed; NULL: a notification, which gets no answer */
@@ -30,7 +33,7 @@ struct rpc_request {
 };
 
 /* Parses one line (without its end). Returns 0, out then holds references until rpc_request_fini;
- * or an rpc_code with err's sentence, and out->id as far as it could be read. Always fini. */
+ * or an rpc_code with err's sentence, and out->id if it could be read and is one. Always fini. */
 int rpc_parse(const char *line, size_t size, struct rpc_request *out, struct error *err);
 void rpc_request_fini(struct rpc_request *rq);
 

@@ -4,6 +4,7 @@
  * happens to a connection: who is told that it is up, and in which order all are told that it is
  * lost.
  */
+#include "common/errors.h"
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
 #include "daemon/base/events.h"
@@ -177,13 +178,25 @@ static void audit_loss(const struct peer *p, enum peer_stage was, const struct e
         AUDIT(VIOLATED, cause, peer_who(p), audit_object("peer", p->id), ("%s", why->text));
 }
 
+/* Others are dialled in vain, and need its place among those of which that is known. */
+static void remember_more_unreached(const struct repeats_row *gone, uint64_t now_ns) {
+    if (gone->untold)
+        EVENT("peer", "unreachable", audit_peer("", gone->name), audit_nothing(),
+              ("%" PRIu64 " more tries in the last %" PRIu64 " s: no peer at %.100s: %s",
+               gone->untold, (now_ns - gone->told_ns) / NSEC_PER_SEC, gone->name,
+               rdmad_error_text(gone->code)));
+}
+
 /* A dead daemon is dialled again and again, as long as somebody wants it: of each address and
  * reason it is told once a minute, so that this does not push out what else happened. */
 static void remember_unreached(const struct peer *p, const struct error *why) {
-    uint64_t since_ns, count = repeats_count(&p->peers->unreached, p->dialled, why->code,
-                                             state_now(p->peers->state), &since_ns);
+    uint64_t now_ns = state_now(p->peers->state), since_ns;
+    struct repeats_row gone;
+    uint64_t count =
+        repeats_count(&p->peers->unreached, p->dialled, why->code, now_ns, &since_ns, &gone);
     char before[96] = "";
     _Static_assert(sizeof(p->dialled) <= REPEATS_NAME, "a row has the whole of it");
+    remember_more_unreached(&gone, now_ns);
     if (!count)
         return;
     if (count > 1)

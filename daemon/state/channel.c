@@ -375,11 +375,12 @@ static void remember_end(const struct channel *ch, const char *of) {
            of, away ? ", while its other end was away: " : "", away ? ch->away_why : ""));
 }
 
-/* Its program has closed it, and its end was told of already. */
+/* Its program has closed it, and its end was told of already. The last of it may have been taken a
+ * moment ago, of which the worker's word is still on its way here. */
 static void remember_loss(const struct channel *ch, const char *why) {
     EVENT("channel", "lost", session_who(ch->session), audit_object("channel", ch->number),
-          ("channel %" PRIu64 " of session %" PRIu64 " was closed, and its other end was lost "
-           "before it had taken all that was sent: %s",
+          ("channel %" PRIu64 " of session %" PRIu64 " was closed, and its other end was lost, "
+           "perhaps before it had taken all that was sent: %s",
            ch->number, ch->session->id, why));
 }
 

@@ -145,6 +145,14 @@ code 0 "$rdmactl" -j cluster show --identity "$work/b"
 has 'd["node"]["name"] == "beta" and "ca" not in d and "issued" not in d and len(d["trust"]) == 1'
 code 0 cluster show --identity "$work/ca"
 says "beta"
+lacks "taken" cat "$work/said" || fail "a token is taken, and nobody joins"
+id=$(python3 -c 'import base64, sys; print(base64.urlsafe_b64decode(sys.argv[1][:12])[:8].hex())' "$open")
+mv "$work/ca/tokens/$id" "$work/ca/tokens/$id.taken" # as a crash of the daemon leaves it
+code 0 "$rdmactl" -j cluster show --identity "$work/ca"
+has '[t["taken"] for t in d["tokens"] if t["id"] == "'"$id"'"] == [True]'
+code 0 cluster show --identity "$work/ca"
+grep -q "^$id  until .*, taken: nobody else joins by it" "$work/said" || fail "it is not shown: $(<"$work/said")"
+mv "$work/ca/tokens/$id.taken" "$work/ca/tokens/$id"
 code 1 "$rdmactl" -j cluster show --identity "$work/none"
 has 'd["error"]["code"] == "RDMAD_E_CONFIG"'
 

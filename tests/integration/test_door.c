@@ -8,6 +8,7 @@
  */
 #include "tests/support/bystander.h"
 #include "tests/support/cargo.h"
+#include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
@@ -81,7 +82,7 @@ static void obey(struct tdaemon *d) {
     close(commands[1]);
     close(replies[0]);
     while (read(commands[0], &what, 1) == 1) {
-        CHECK(kill(tdaemon_pid(d), what == 's' ? SIGSTOP : SIGCONT) == 0, "kill");
+        (what == 's' ? process_stop : process_go_on)(tdaemon_pid(d));
         CHECK(write(replies[1], "", 1) == 1, "write");
     }
     close(commands[0]);
@@ -408,25 +409,13 @@ static void descriptors_on_the_administrations_socket_hold_up_nobody(void) {
 /* More than the porter's pair takes, and its queue before nobody is let in: each is gone, and has
  * something unread. They come while the daemon sleeps, so that it reads nothing of it before. */
 static void crowd_the_porter(const struct tdaemon *d) {
-    kill(tdaemon_pid(d), SIGSTOP);
+    process_stop(tdaemon_pid(d));
     for (int i = 0; i < CROWD; i++) {
         int sock = raw_connect(tdaemon_dir(d));
         CHECK(send(sock, "", 0, 0) == 0 && send(sock, "x", 1, 0) == 1, "send");
         close(sock);
     }
-    kill(tdaemon_pid(d), SIGCONT);
-}
-
-static bool is_stopped(pid_t pid) {
-    char path[64], line[256] = "";
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    (void)!fgets(line, sizeof(line), f);
-    fclose(f);
-    const char *end = strrchr(line, ')');
-    return end && strncmp(end, ") T", 3) == 0;
+    process_go_on(tdaemon_pid(d));
 }
 
 static bool answers(int sock, int timeout_ms) {
@@ -440,17 +429,17 @@ static void while_the_porter_is_behind_nobody_is_let_in_at_either_socket(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     unsigned fds = tdaemon_fds(d);
     pid_t porter = tdaemon_porter(d);
-    CHECK(kill(porter, SIGSTOP) == 0, "kill");
+    process_stop(porter);
     crowd_the_porter(d);
     sleep_ms(500);
     int client = raw_connect(tdaemon_dir(d)), control = connect_control(tdaemon_dir(d));
     CHECK(send(client, "?", 1, 0) == 1 && send(control, ask, strlen(ask), 0) > 0, "send");
     bool client_in = answers(client, 500), control_in = answers(control, 500);
-    if (!is_stopped(porter))
+    if (!process_is_stopped(porter))
         skip("this machine is too slow: the porter that sleeps was replaced meanwhile");
     CHECK(!client_in, "a client is let in while the porter is behind");
     CHECK(!control_in, "a caller of control.sock is let in while the porter is behind");
-    CHECK(kill(porter, SIGCONT) == 0, "kill");
+    process_go_on(porter);
     CHECK(answers(client, (int)TEST_PATIENCE_MS), "a client is not let in again");
     CHECK(answers(control, (int)TEST_PATIENCE_MS), "a caller of control.sock is not let in again");
     close(client);

@@ -6,10 +6,10 @@
 #include "tests/integration/far_pair.h"
 #include "tests/integration/upgrades.h"
 #include "tests/support/client.h"
+#include "tests/support/procs.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -175,14 +175,14 @@ static void what_holds_it_is_named(void) {
     pthread_t thread;
     char words[64];
     far_pair_up(&p, "{}", 0, 1);
-    kill(tdaemon_pid(p.far), SIGSTOP);
+    process_stop(tdaemon_pid(p.far));
     CHECK(pthread_create(&thread, NULL, read_far, &p) == 0, "thread");
     while (!ops_in_flight(p.near))
         sleep_ms(5);
     snprintf(words, sizeof(words), "pid %d, ", (int)getpid());
     expect(p.near, "--wait", "300ms", 1, words);
     expect(p.near, "--wait", "0", 1, "1 ops are in flight after");
-    kill(tdaemon_pid(p.far), SIGCONT);
+    process_go_on(tdaemon_pid(p.far));
     expect(p.near, NULL, NULL, 0, "no op is in flight");
     pthread_join(thread, NULL);
     expect(p.far, NULL, NULL, 0, "1 leases of theirs are attached to from other nodes");

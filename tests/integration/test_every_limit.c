@@ -13,10 +13,10 @@
  * notifications that nobody takes. What a peer's sessions may have here is test_peer_limits's.
  */
 #include "tests/integration/greedy.h"
+#include "tests/support/procs.h"
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,7 +359,7 @@ static struct user *far_user(uid_t uid, unsigned sessions, struct tdaemon *d,
 /* All that waited is done, and both users go. */
 static void far_goes_on(struct tdaemon *d, const struct far *far, struct user *users[2],
                         const uint64_t most[WHATS]) {
-    kill(tdaemon_pid(far->d), SIGCONT);
+    process_go_on(tdaemon_pid(far->d));
     for (unsigned i = 0; i < 2; i++) {
         user_go_on(users[i]);
         hear(users[i], d, most);
@@ -379,7 +379,7 @@ static void far_round(struct tdaemon *d, const struct far *far) {
     struct user *other = far_user(OTHER, 1, d, far);
     hear(other, d, with_greedy);
     attach_from_afar(other, sock);
-    kill(tdaemon_pid(far->d), SIGSTOP);
+    process_stop(tdaemon_pid(far->d));
     with_greedy[REGISTERED] = before[REGISTERED] + most_of(&limits[REGISTERED], 1);
     user_go_on(greedy);
     hear(greedy, d, with_greedy);
@@ -456,7 +456,7 @@ static void the_last_part_of_all_ops_and_registered_bytes_is_for_others(void) {
               strstr(greedy->no_user[REGISTERED], "so that some are left"),
           "%u pages, %s", greedy->got[REGISTERED], greedy->no_user[REGISTERED]);
     CHECK(other->got[REGISTERED] == limits[REGISTERED].session, "%u", other->got[REGISTERED]);
-    kill(tdaemon_pid(far.d), SIGSTOP);
+    process_stop(tdaemon_pid(far.d));
     count(d, before);
     user_go_on(greedy);
     hear(greedy, d, before);

@@ -10,6 +10,7 @@
  * when the op has ended.
  */
 #include "tests/support/harness.h"
+#include "tests/support/procs.h"
 
 #include <rdmad/rdmad.h>
 #include <signal.h>
@@ -95,7 +96,7 @@ static void misuse(const struct scene *sc, enum misuse how, int said) {
     setenv("RDMAD_GUARD", "1", 1);
     join(&l, sc);
     bytes = l.buffer;
-    kill(tdaemon_pid(sc->owners), SIGSTOP);
+    process_stop(tdaemon_pid(sc->owners));
     switch (how) {
     case WRITES_WHAT_IS_READ:
         start(&l, false, 7);
@@ -135,7 +136,7 @@ static void expect_caught(const struct scene *sc, enum misuse how, const char *w
     said[used] = '\0';
     close(ends[0]);
     CHECK(waitpid(pid, &status, 0) == pid, "waitpid");
-    kill(tdaemon_pid(sc->owners), SIGCONT);
+    process_go_on(tdaemon_pid(sc->owners));
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "status 0x%x; it said: %s", status,
           said);
     CHECK(strstr(said, words), "\"%s\" lacks \"%s\"", said, words);
@@ -194,7 +195,7 @@ static void what_an_op_holds_is_left_alone(void) {
 
     scene_open(&sc);
     join(&l, &sc);
-    kill(tdaemon_pid(sc.owners), SIGSTOP);
+    process_stop(tdaemon_pid(sc.owners));
     start(&l, true, 5);
     CHECK(prepare(&l, false, 6) == RDMAD_E_BUSY, "an op on a buffer that is being filled");
     expect_words(&l, "held by op READ of lease ");
@@ -208,7 +209,7 @@ static void what_an_op_holds_is_left_alone(void) {
         CHECK(other != l.buffer, "a buffer in flight was handed out again");
         CHECK(!other == (i == BYTES / BUFFER - 1), "piece %u", i);
     }
-    kill(tdaemon_pid(sc.owners), SIGCONT);
+    process_go_on(tdaemon_pid(sc.owners));
     CHECK(!rdmad_ring_wait(l.ring, (int)TEST_PATIENCE_MS, &cqe) && !cqe->status, "the op");
     rdmad_ring_seen(l.ring, cqe);
     CHECK(rdmad_alloc(l.pool, BUFFER) == l.buffer, "it is handed out again");

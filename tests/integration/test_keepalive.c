@@ -86,16 +86,6 @@ static void echo_run(void *arg) {
     rdmad_close(s);
 }
 
-static void echo_stop(const struct echo *e) {
-    int status;
-    CHECK(!kill(e->pid, SIGSTOP), "SIGSTOP");
-    CHECK(waitpid(e->pid, &status, WUNTRACED) == e->pid && WIFSTOPPED(status), "it did not stop");
-}
-
-static void echo_go_on(const struct echo *e) {
-    CHECK(!kill(e->pid, SIGCONT), "SIGCONT");
-}
-
 /* ---- this end ---------------------------------------------------------------------------------
  */
 
@@ -158,11 +148,11 @@ static void who_waits_is_not_silent_who_is_stopped_is(void) {
     }
     expect_no_event(s, (int)(ms * 3 / 2)); /* all that they do is to wait */
     for (unsigned i = 0; i < N; i++)
-        echo_stop(&echo[i]);
+        process_stop(echo[i].pid);
     expect_no_event(s, (int)ms / 4); /* it is not over yet */
     expect_each(s, RDMAD_EVENT_CHANNEL_SILENT, c, N);
     for (unsigned i = 0; i < N; i++)
-        echo_go_on(&echo[i]);
+        process_go_on(echo[i].pid);
     expect_each(s, RDMAD_EVENT_CHANNEL_HEARD, c, N);
     for (unsigned i = 0; i < N; i++) {
         echoes(s, c[i], buf);
@@ -191,9 +181,9 @@ static void who_hangs_is_silent(void) {
     echoes(s, c, buf);
     /* Whoever wants it no more hears nothing. */
     OK(rdmad_channel_keepalive(c, 0, 0), s);
-    echo_stop(&echo);
+    process_stop(echo.pid);
     expect_no_event(s, 3 * SHORT_MS);
-    echo_go_on(&echo);
+    process_go_on(echo.pid);
     OK(rdmad_channel_close(c), s);
     client_expect_ok(echo.pid);
     rdmad_close(s);
@@ -209,7 +199,7 @@ static void ends_with(struct tdaemon *a, struct tdaemon *b) {
     char *buf = rdmad_alloc(pool, 64);
     echoes(s, c, buf);
     OK(rdmad_channel_keepalive(c, SHORT_MS, RDMAD_KEEPALIVE_ENDS), s);
-    echo_stop(&echo);
+    process_stop(echo.pid);
     int rc = rdmad_recv(c, buf, 64, -1, NULL);
     CHECK(rc == RDMAD_E_TIMEOUT, "a receive that waits without end ended with %d: %s", rc,
           rdmad_last_error(s));
@@ -217,7 +207,7 @@ static void ends_with(struct tdaemon *a, struct tdaemon *b) {
     CHECK(e.reason == RDMAD_E_TIMEOUT && strstr(e.text, "no sign of life"), "%d: %s", e.reason,
           e.text);
     OK(rdmad_channel_close(c), s);
-    echo_go_on(&echo); /* and sees that it was given up */
+    process_go_on(echo.pid); /* and sees that it was given up */
     client_expect_ok(echo.pid);
     rdmad_close(s);
 }
@@ -245,9 +235,9 @@ static void it_goes_on_with_the_next_daemon(void) {
     CHECK(rdmad_next_event(s, (int)TEST_PATIENCE_MS, &e) == 0, "no event");
     if (e.type != RDMAD_EVENT_SESSION_RESUMED)
         skip("the session does not outlive its daemon here: %s", e.text);
-    echo_stop(&echo);
+    process_stop(echo.pid);
     expect_each(s, RDMAD_EVENT_CHANNEL_SILENT, &c, 1);
-    echo_go_on(&echo);
+    process_go_on(echo.pid);
     expect_each(s, RDMAD_EVENT_CHANNEL_HEARD, &c, 1);
     echoes(s, c, buf);
     OK(rdmad_channel_close(c), s);

@@ -3,6 +3,7 @@
  * test_kill_daemon.c - one daemon is killed in the middle of a transfer. Every op of the clients of
  * the other side ends with a typed outcome by its deadline, and after a restart things work again.
  */
+#include "tests/support/procs.h"
 #include "tests/support/transfer.h"
 
 #include <arpa/inet.h>
@@ -88,9 +89,9 @@ static void a_daemon_that_hangs(void) {
     struct owner o = owner_start(a);
     struct lessee l = lessee_start(b, o.uri, TRANSFER_TOLERANT);
     lessee_await_start(&l);
-    kill(tdaemon_pid(a), SIGSTOP);
+    process_stop(tdaemon_pid(a));
     lessee_expect_end(&l, end_ms());
-    kill(tdaemon_pid(a), SIGCONT);
+    process_go_on(tdaemon_pid(a));
     client_kill(o.pid);
     tdaemon_stop(b);
     tdaemon_stop(a);

@@ -6,6 +6,7 @@
  * Most promises are kept the same on one daemon (route local) and between two (route link).
  */
 #include "tests/support/client.h"
+#include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
 #include <rdmad/rdmad.h>
@@ -494,9 +495,9 @@ static void lessees_daemon_hangs(void) {
     rdmad_lease *own = grant(&p, 60000);
     rdmad_lease *l = attach(&p, rdmad_lease_uri(own));
     works(&p, l, "before");
-    kill(tdaemon_pid(p.b), SIGSTOP);
+    process_stop(tdaemon_pid(p.b));
     CHECK(!rdmad_lease_revoke(own), "%s", rdmad_last_error(p.owner));
-    kill(tdaemon_pid(p.b), SIGCONT);
+    process_go_on(tdaemon_pid(p.b));
     char before[64];
     memcpy(before, p.theirs, sizeof(before));
     memset(p.mine, 0x11, sizeof(before));
@@ -521,7 +522,7 @@ static void unreachable(void) {
     expect_words(rdmad_last_error(p.lessee), "no-such-host.invalid");
 
     struct tdaemon *hung = tdaemon_start("127.0.0.4", NULL);
-    kill(tdaemon_pid(hung), SIGSTOP);
+    process_stop(tdaemon_pid(hung));
     snprintf(uri, sizeof(uri), "rdmad://%s/lease/1?%s", tdaemon_listen(hung), key);
     uint64_t start = now_ms();
     rc = rdmad_lease_attach(p.lessee, uri, 300, &l);
@@ -529,7 +530,7 @@ static void unreachable(void) {
     expect_words(rdmad_last_error(p.lessee), "longer than 300 ms");
     CHECK(now_ms() - start < 300 + TEST_PATIENCE_MS, "the timeout took %llu ms",
           (unsigned long long)(now_ms() - start));
-    kill(tdaemon_pid(hung), SIGCONT);
+    process_go_on(tdaemon_pid(hung));
     tdaemon_stop(hung);
     pair_close(&p);
 }

@@ -4,9 +4,9 @@
  * noticing, are shared or private by policy, and what an owner may have registered is bounded.
  */
 #include "tests/support/harness.h"
+#include "tests/support/procs.h"
 
 #include <rdmad/rdmad.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,9 +77,9 @@ static void stop_and_go(void *arg) {
     const struct stops *stops = arg;
     for (unsigned i = 0; i < stops->times; i++) {
         sleep_ms((unsigned)(test_random() % 100));
-        kill(stops->pid, SIGSTOP);
+        process_stop(stops->pid);
         sleep_ms(300);
-        kill(stops->pid, SIGCONT);
+        process_go_on(stops->pid);
     }
 }
 

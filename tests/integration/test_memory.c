@@ -8,13 +8,13 @@
 #include "common/memfd.h"
 #include "tests/support/bystander.h"
 #include "tests/support/memory_group.h"
+#include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,10 +280,10 @@ static void freeing_gigabytes_keeps_nobody_waiting(void) {
     CHECK(base && rdmad_memfd_populate(base, bytes, true) == 0, "%s", strerror(errno));
     munmap(base, bytes);
     raw_header(&h, RDMAD_MSG_HELLO, 0);
-    kill(tdaemon_pid(d), SIGSTOP); /* so that the last to close it is the daemon */
+    process_stop(tdaemon_pid(d)); /* so that the last to close it is the daemon */
     CHECK(raw_send(sock, &h, sizeof(h), &fd, 1) == 0, "%s", strerror(errno));
     close(fd);
-    kill(tdaemon_pid(d), SIGCONT);
+    process_go_on(tdaemon_pid(d));
     CHECK(raw_pool_create(sock, bytes / 4, 0, &p) == 0, "pool");
     raw_pool_unmap(&p);
     close(sock);

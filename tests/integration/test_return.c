@@ -7,6 +7,7 @@
 #include "tests/integration/far_load.h"
 #include "tests/support/client.h"
 #include "tests/support/pair.h"
+#include "tests/support/procs.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -123,9 +124,9 @@ static void a_lessee_of_the_owners_own_daemon_keeps_its_handle_too(void) {
     rdmad_session *s = client_with_pool(p.far, 4096, &pool);
     rdmad_lease *l = client_attach(s, rdmad_lease_uri(p.granted));
     for (unsigned i = 0; i < 2; i++) {
-        kill(tdaemon_pid(p.far), SIGSTOP);
+        process_stop(tdaemon_pid(p.far));
         sleep_ms(400);
-        kill(tdaemon_pid(p.far), SIGCONT);
+        process_go_on(tdaemon_pid(p.far));
         sleep_ms(50);
         expect_adds(s, l, "after its daemon hung");
         tdaemon_end(p.far);

@@ -314,9 +314,9 @@ static void a_daemon_that_was_stopped_takes_no_worker_for_hung(void) {
     mover_up(&m, &s);
     pid_t worker = thread_stop(s.pid, "rdmad-worker-0");
     sleep_ms(700); /* it is asked */
-    kill(s.pid, SIGSTOP);
+    process_stop(s.pid);
     sleep_ms(5000);
-    kill(s.pid, SIGCONT);
+    process_go_on(s.pid);
     sleep_ms(100); /* the control thread looks first */
     thread_go_on(worker);
     CHECK(rdmactl_says(&s, "-j status", "\"silent_threads\":[]"), "a worker is silent");

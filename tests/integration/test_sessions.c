@@ -6,7 +6,6 @@
 #include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
@@ -185,11 +184,11 @@ static void a_dead_clients_pool_is_not_faulted_in_to_the_end(void) {
     unsigned fds = tdaemon_fds(d);
     uint64_t rss = tdaemon_rss_bytes(d);
     int sock = raw_session(tdaemon_dir(d));
-    CHECK(kill(tdaemon_pid(d), SIGSTOP) == 0, "SIGSTOP");
+    process_stop(tdaemon_pid(d));
     ask_for_pool(sock, bytes);
     ask_for_pool(sock, bytes); /* which waits for the first */
     close(sock);
-    CHECK(kill(tdaemon_pid(d), SIGCONT) == 0, "SIGCONT");
+    process_go_on(tdaemon_pid(d));
     tdaemon_expect_objects(d, before);
     tdaemon_expect_fds(d, fds);
     uint64_t peak = process_peak_bytes(tdaemon_pid(d));

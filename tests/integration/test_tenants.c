@@ -6,6 +6,7 @@
  */
 #include "tests/support/cargo.h"
 #include "tests/support/harness.h"
+#include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
@@ -225,9 +226,9 @@ static void who_waits_for_its_own_descriptor_keeps_no_other_tenant_waiting(void)
     int blue = raw_session(dir_of(d, "blue", path)), red = raw_session(dir_of(d, "red", path));
     struct raw_packet reply;
     uint64_t before = now_ms();
-    kill(tdaemon_pid(d), SIGSTOP); /* so that what is on its way is the last reference, not ours */
+    process_stop(tdaemon_pid(d)); /* so that what is on its way is the last reference, not ours */
     bring(blue, cargo_inside(cargo_lingering(LINGER_S)));
-    kill(tdaemon_pid(d), SIGCONT);
+    process_go_on(tdaemon_pid(d));
     sleep_ms(50); /* its worker has it */
     int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(fd >= 0 && ftruncate(fd, MIB) == 0 &&

@@ -7,6 +7,7 @@
 #include "tests/integration/upgrade_load.h"
 #include "tests/integration/upgrades.h"
 #include "tests/support/client.h"
+#include "tests/support/procs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -300,11 +301,11 @@ static void no_descriptor_is_left_behind(void) {
 static void a_porter_that_ends_later_is_waited_for(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     pid_t porter = tdaemon_porter(d);
-    kill(porter, SIGSTOP);
+    process_stop(porter);
     upgrade_now(d);
     CHECK(tdaemon_porter(d) != porter && children_of(tdaemon_pid(d)) == 2, "there are %u children",
           children_of(tdaemon_pid(d)));
-    kill(porter, SIGCONT);
+    process_go_on(porter);
     expect_one_child(d);
     tdaemon_stop(d);
 }
@@ -551,7 +552,7 @@ static void an_upgrade_that_drains_can_be_ended(void) {
     CHECK(rdmad_lease_grant(owner, rdmad_alloc(far_pool, 4096), 4096, NULL, &granted) == 0, "%s",
           rdmad_last_error(owner));
     r.lease = client_attach(s, rdmad_lease_uri(granted));
-    kill(tdaemon_pid(far), SIGSTOP);
+    process_stop(tdaemon_pid(far));
     CHECK(pthread_create(&thread, NULL, read_far, &r) == 0, "thread");
     while (!ops_in_flight(d))
         sleep_ms(5);
@@ -560,7 +561,7 @@ static void an_upgrade_that_drains_can_be_ended(void) {
     CHECK(!upgrade_try(d, said, sizeof(said)) && strstr(said, "an upgrade is under way"), "%s",
           said);
     tdaemon_end(d); /* SIGTERM: exit 0, no sockets left */
-    kill(tdaemon_pid(far), SIGCONT);
+    process_go_on(tdaemon_pid(far));
     rdmad_close(owner);
     tdaemon_restart(d);
     pthread_join(thread, NULL);

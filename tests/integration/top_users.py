@@ -14,6 +14,7 @@ from top_door import Door, Real, fail
 
 RDMACTL, DIRECTORY, COMMAND = sys.argv[1], sys.argv[2], sys.argv[3:]
 WEIGHT = 100
+OP_COST = 2048  # bytes, in shares
 
 
 # ---- numbers that are made up
@@ -38,7 +39,7 @@ LOOKS = [
      user(1001, 0, 500, {2: 500}),
      user(1002, 1, 7, {3: 4, 5: 3}, ops_inflight=7, ops_in_rings=2),
      user(1003, 1, 99, {1: 99}),
-     user(1004, 1, 3, {8: 1, 40: 1, 600: 1}),
+     user(1004, 1, 3, {8: 1, 40: 1, 600: 1}, bytes_read=500 * OP_COST, bytes_written=1000 * OP_COST),
      user(1005, 1, 10, {1.5: 10}),
      user(1005, 1, 300, {0.5: 100, 1.5: 200}, "blue")],
 ]
@@ -64,6 +65,8 @@ def check_made_up():
         fail(f"ops a second: {rows}")
     if abs(sum(row["share"] for row in rows.values()) - 1) > 0.001:
         fail(f"shares: {rows}")
+    if abs(rows["1004"]["share"] - 1503 / 1905) > 0.001:
+        fail(f"a share is not of bytes and ops together: {rows}")
     said = door.top("top", "-b", "-u", "-s", "p99")
     if not re.search(r"^ *UID .* WRITTEN/S +P50 +P99 +QUEUE ", said):
         fail(f"no columns of times: {said}")

@@ -173,7 +173,9 @@ for run in /run/rdmad /run/rdmad-two; do
 done
 [ "$(property MainPID rdmad.service)/$(property MainPID rdmad@two.service)" = "$before/$before_two" ] ||
     fail "other processes run: that was a restart"
-! inside sh -c 'readlink /proc/[0-9]*/exe' | grep -q 'rdmad.*deleted' || fail "an old program still runs"
+programs=$(inside sh -c 'readlink /proc/[0-9]*/exe; true') # of one that has ended it says nothing
+[ "$(grep -c '/rdmad$' <<<"$programs")" -ge 2 ] || fail "the daemons' programs are not seen: $programs"
+lacks 'rdmad.*deleted' echo "$programs" || fail "an old program still runs: $programs"
 exec 7>&-
 wait $load || fail "a program noticed: $(<"$work/load.log")"
 tail -n 1 "$work/load"
@@ -199,6 +201,7 @@ inside systemctl --quiet enable --now rdmad-metrics.socket
 scrape 127.0.0.2 >"$work/said.log" || fail "the scraper is not heard"
 grep -q '^rdmad_sessions ' "$work/said.log" || fail "no metrics"
 if scrape 127.0.0.3 | grep -q .; then fail "another is heard, too"; fi
+scrape 127.0.0.2 >"$work/said.log" || fail "the scraper is not heard any more, so nothing is known of another"
 inside systemctl --quiet disable --now rdmad-metrics.socket
 inside sh -c 'systemctl stop rdmad-metrics.service; rm -r /etc/rdmad.json.d /etc/systemd/system/rdmad-metrics.*; systemctl daemon-reload'
 
@@ -249,8 +252,11 @@ inside rdmactl cluster init --name one --address 127.0.0.1:7471 >/dev/null
 
 step "remove: nothing runs, settings and identity stay"
 quiet inside apt-get remove -q -y rdmad rdmactl librdmad0
-[ "$(inside sh -c 'cat /proc/[0-9]*/comm' | grep rdmad)" = "" ] || fail "it still runs"
-[ "$(inside find /run -name '*rdmad*' -not -path '/run/credentials/*')" = "" ] || fail "left in /run: $(inside find /run -name '*rdmad*')"
+running=$(inside sh -c 'cat /proc/[0-9]*/comm; true') # of one that has ended it says nothing
+grep -q '^systemd' <<<"$running" || fail "what runs is not seen: $running"
+lacks rdmad echo "$running" || fail "it still runs: $running"
+lacks . inside find /run -ignore_readdir_race -name '*rdmad*' -not -path '/run/credentials/*' ||
+    fail "left in /run, or not looked for: $(<"$work/lacks")"
 inside tail -n 1 /tmp/udevadm | grep -q '^trigger --action=add ' || fail "the devices are left as the rule had them"
 inside test -f /etc/rdmad.json || fail "the settings are gone"
 inside test -f /etc/rdmad/identity/node.key || fail "the identity is gone"
@@ -260,7 +266,7 @@ quiet inside apt-get purge -q -y rdmad
 quiet inside apt-get autoremove --purge -q -y
 rm "$root/usr/bin/udevadm"
 all_files >"$work/after"
-diff "$work/before" "$work/after" >"$work/diff" || true
+diff "$work/before" "$work/after" >"$work/diff" || [ $? = 1 ] || fail "they cannot be compared"
 # The user stays, and the times at which such files were changed.
 if grep '^[<>]' "$work/diff" | grep -vE '[ /](passwd|group|shadow|gshadow|subuid|subgid)-?$' >"$work/left.log"; then
     fail "left behind (>) or taken along (<)"

@@ -21,7 +21,7 @@ step() { echo "* $*"; }
 quiet() { "$@" >"$work/said.log" 2>&1 || fail "$* fails"; }
 verbs() { inside rdmactl -d "$1" -j status | grep -q '"fabric": *{"name": *"verbs"'; }
 packets() { cat /sys/class/infiniband/rxe[01]/ports/1/hw_counters/sent_pkts | awk '{ n += $1 } END { print n }'; }
-ports_up() { ! rdma link show | grep -q 'state DOWN'; }
+ports_up() { [ "$(rdma link show | grep -c 'state ACTIVE')" = 2 ]; }
 
 # owned OWNER:GROUP MODE: both devices become that, when udev has done what there is to do.
 owned() {
@@ -55,7 +55,9 @@ step "install: udev gives the devices that are there to the daemon's group, and 
 quiet inside sh -c 'dpkg --install /packages/*.deb' # apt-get would read its lists for a minute
 inside test -f /lib/udev/rules.d/91-rdmad.rules || fail "there is no rule"
 owned root:rdmad 660
-if inside setpriv --reuid=nobody --regid=nogroup --clear-groups test -w "${devices[0]}"; then fail "anybody may open devices"; fi
+may_write() { inside setpriv --reuid=nobody --regid="$1" --clear-groups test -w "${devices[0]}"; }
+may_write rdmad || fail "the group may not open devices"
+if may_write nogroup; then fail "anybody may open devices"; fi
 quiet inside systemctl is-active rdmad.socket rdmad.service
 verbs /run/rdmad || fail "not by verbs: $(inside rdmactl status)"
 
@@ -111,7 +113,7 @@ owned root:rdmad 660
 
 step "purge: no rule is left, and devices, those that are there and those that come, are whose they were"
 quiet inside dpkg --purge rdmad rdmactl librdmad0
-if inside sh -c 'ls /lib/udev/rules.d /etc/udev/rules.d' | grep rdmad; then fail "a rule is left"; fi
+lacks . inside find /lib/udev /etc/udev -name '*rdmad*' || fail "a rule is left, or not looked for: $(<"$work/lacks")"
 owned root:root 666
 again
 owned root:root 666

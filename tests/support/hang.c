@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/hang.h"
-#include <signal.h>
-#include <sys/wait.h>
+#include "tests/support/procs.h"
 
 void hang(struct tdaemon *d) {
-    int status;
-    CHECK(!kill(tdaemon_pid(d), SIGSTOP), "SIGSTOP");
-    CHECK(waitpid(tdaemon_pid(d), &status, WUNTRACED) == tdaemon_pid(d) && WIFSTOPPED(status),
-          "it did not stop");
+    process_stop(tdaemon_pid(d));
 }
 
 void go_on(struct tdaemon *d) {
-    CHECK(!kill(tdaemon_pid(d), SIGCONT), "SIGCONT");
+    process_go_on(tdaemon_pid(d));
 }
 
 int open_patient(const struct tdaemon *d, int64_t call_timeout_ms, rdmad_session **out) {

@@ -209,6 +209,46 @@ uint64_t test_random(void) {
     return x;
 }
 
+/* ---- processes that are stopped ------------------------------------------------------------ */
+
+/* One that is traced stands still, too; and one that has ended meanwhile. */
+static bool thread_is_stopped(pid_t pid, const char *tid) {
+    char path[64], line[256];
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, tid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return true;
+    const char *after_name = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+    fclose(f);
+    return !after_name || strncmp(after_name, ") T", 3) == 0 || strncmp(after_name, ") t", 3) == 0;
+}
+
+bool process_is_stopped(pid_t pid) {
+    char path[64];
+    unsigned stopped = 0, all = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (e->d_name[0] == '.')
+            continue;
+        all++;
+        stopped += thread_is_stopped(pid, e->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    return all && stopped == all;
+}
+
+void process_stop(pid_t pid) {
+    CHECK(!kill(pid, SIGSTOP), "SIGSTOP to %d: %s", (int)pid, strerror(errno));
+    for (uint64_t since = now_ms(); !process_is_stopped(pid); sleep_ms(1))
+        CHECK(now_ms() - since < TEST_PATIENCE_MS, "process %d does not stop", (int)pid);
+}
+
+void process_go_on(pid_t pid) {
+    CHECK(!kill(pid, SIGCONT), "SIGCONT to %d: %s", (int)pid, strerror(errno));
+}
+
 /* ---- threads that hang --------------------------------------------------------------------- */
 
 static bool thread_is_called(pid_t pid, const char *tid, const char *name) {

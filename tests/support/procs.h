@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * procs.h - what /proc says about a process, and one thread of it made to hang.
+ * procs.h - what /proc says about a process; and one that is stopped, or a thread of it.
  */
 #ifndef RDMAD_TEST_PROCS_H
 #define RDMAD_TEST_PROCS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -15,6 +16,12 @@ uint64_t process_cpu_ticks(pid_t pid);  /* utime + stime */
 /* How long its threads, all together, were ready to run and somebody else ran: what a busy machine
  * adds to whatever they do. 0 where the kernel does not say. */
 uint64_t process_crowded_ns(pid_t pid);
+
+/* SIGSTOP. It need not be a child; each of its threads stands still when this returns, which one
+ * may not that is in the kernel, or waits for the processor, when kill() does. */
+void process_stop(pid_t pid);
+void process_go_on(pid_t pid);
+bool process_is_stopped(pid_t pid);
 
 /* Stops one thread of a child where it sleeps for events, as if it never woke; the others go on,
  * for it holds no lock there. name is what it is called (/proc/PID/task/TID/comm), NULL the first

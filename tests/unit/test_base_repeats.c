@@ -8,9 +8,10 @@
 
 static struct repeats r;
 static uint64_t since_ns;
+static struct repeats_row gone;
 
 static uint64_t count(const char *name, int code, uint64_t at_s) {
-    return repeats_count(&r, name, code, at_s * SECOND, &since_ns);
+    return repeats_count(&r, name, code, at_s * SECOND, &since_ns, &gone);
 }
 
 Test(repeats, the_first_is_told_and_the_next_a_minute_later_with_how_many) {
@@ -52,4 +53,25 @@ Test(repeats, many_names_are_bounded) {
     sum = count("n999", -1, 161);
     cr_expect_eq(sum, 1, "%lu", sum);
     cr_expect_eq(count("n999", -1, 162), 0);
+}
+
+/* A row is given up when what has it was not told for a minute, and then all of that is told. */
+Test(repeats, what_gives_way_is_told_to_its_end) {
+    char name[16];
+    cr_expect_eq(count("a", -7, 100), 1);
+    cr_expect_eq(count("a", -7, 101) + count("a", -7, 102), 0);
+    for (unsigned i = 1; i < REPEATS_ROWS; i++) {
+        snprintf(name, sizeof(name), "n%u", i);
+        cr_expect_eq(count(name, -1, 150), 1);
+        cr_expect_eq(gone.untold, 0, "%s took the place of %s", name, gone.name);
+    }
+    cr_expect_eq(count("b", -1, 159), 1, "of the others");
+    cr_expect_eq(gone.untold, 0);
+    cr_expect_eq(count("b", -1, 165), 1);
+    cr_expect_str_eq(gone.name, "a");
+    cr_expect_eq(gone.code, -7);
+    cr_expect_eq(gone.untold, 2, "%lu were", gone.untold);
+    cr_expect_eq(gone.told_ns, 100ull * SECOND);
+    cr_expect_eq(count("b", -1, 166), 0);
+    cr_expect_eq(gone.untold, 0, "once");
 }

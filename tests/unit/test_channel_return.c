@@ -311,7 +311,8 @@ Test(channel_return, what_became_of_one_that_was_closed_while_it_was_away_is_rem
     cr_expect(!strcmp(e->what, "channel") && !strcmp(e->cause, "lost") &&
                   !strcmp(e->object, "channel") && e->id == number && e->of_user,
               "%s %s", e->what, e->cause);
-    cr_expect(strstr(e->text, "the other end has not come back within") &&
+    cr_expect(strstr(e->text, "lost, perhaps before it had taken all that was sent: ") &&
+                  strstr(e->text, "the other end has not come back within") &&
                   strstr(e->text, "the peer is gone"),
               "%s", e->text);
 }

@@ -228,6 +228,36 @@ Test(peer_connects, a_daemon_that_is_dialled_in_vain_is_remembered_once_a_minute
     listener = raw_listen(&uri.port);
 }
 
+static void dial_in_vain_at(const char *host) {
+    struct rdmad_uri there = {.port = uri.port, .name = "rpc"};
+    struct rig_done tried = {0};
+    snprintf(there.host, sizeof(there.host), "%s", host);
+    peer_connect(rig.st.peers, end_of(s, &tried), &there, 2000 * MS);
+    AWAIT(tried.calls == 1);
+    cr_expect_eq(tried.code, RDMAD_E_UNREACHABLE, "%s: %s", host, tried.text);
+}
+
+Test(peer_connects, tries_of_which_nobody_was_told_are_when_others_take_their_place) {
+    static struct event_row rows[2 * REPEATS_ROWS];
+    char host[32], words[128];
+    raw_close(listener);
+    events_forget();
+    for (unsigned i = 0; i < 3; i++)
+        dial_in_vain_at("127.0.1.0");
+    rig_advance(61 * NSEC_PER_SEC);
+    for (unsigned i = 1; i <= REPEATS_ROWS; i++) {
+        snprintf(host, sizeof(host), "127.0.1.%u", i);
+        dial_in_vain_at(host);
+    }
+    unsigned count = events_read(0, is_unreachable, NULL, rows, 2 * REPEATS_ROWS);
+    cr_assert_eq(count, REPEATS_ROWS + 2, "%u", count);
+    snprintf(words, sizeof(words),
+             "2 more tries in the last 61 s: no peer at 127.0.1.0:%u: ", (unsigned)uri.port);
+    cr_expect(strstr(rows[count - 2].text, words) == rows[count - 2].text, "%s",
+              rows[count - 2].text);
+    listener = raw_listen(&uri.port);
+}
+
 /* It takes the connection, and says nothing. */
 static unsigned dial_to_be_cut_off(void) {
     struct event_row rows[8];

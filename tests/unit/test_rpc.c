@@ -5,6 +5,7 @@
  */
 #include "daemon/ctl/rpc.h"
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,28 @@ Test(rpc, the_id_comes_back_also_with_an_invalid_request) {
     char *line = rpc_error(rq.id, RPC_REQUEST, &why);
     cr_expect(strstr(line, "\"id\":\"x\""), "%s", line);
     free(line);
+    rpc_request_fini(&rq);
+}
+
+/* Its line has an id of so many bytes, each written as six. */
+static int parsed_with_id_of(unsigned bytes, struct rpc_request *rq) {
+    char id[6 * (RPC_ID_MAX + 1) + 1], line[sizeof(id) + 64];
+    for (unsigned i = 0; i < bytes; i++)
+        snprintf(id + 6 * (size_t)i, 7, "\\u0041");
+    snprintf(line, sizeof(line), "{\"jsonrpc\":\"2.0\",\"id\":\"%s\",\"method\":\"m\"}", id);
+    return parsed(line, rq);
+}
+
+/* It is kept until the call is answered, so it is not what a line can bring. */
+Test(rpc, an_id_is_short) {
+    struct rpc_request rq;
+    cr_expect_eq(parsed_with_id_of(RPC_ID_MAX, &rq), 0, "%s", why.text);
+    cr_expect_eq(json_string_length(rq.id), RPC_ID_MAX);
+    rpc_request_fini(&rq);
+    cr_expect_eq(parsed_with_id_of(RPC_ID_MAX + 1, &rq), RPC_REQUEST);
+    cr_expect_str_eq(why.text, "\"id\" has 257 bytes, at most 256 are taken");
+    cr_expect_eq(why.code, RDMAD_E_LENGTH);
+    cr_expect_null(rq.id, "it comes back in no answer");
     rpc_request_fini(&rq);
 }
 

@@ -45,8 +45,8 @@ device rxe1 vb 10.77.0.2
 chmod 666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm
 # A port is up a moment after its interface.
 for ((i = 0; i < 100; i++)); do
-    ! rdma link show | grep -q 'state DOWN' || { sleep 0.05; continue; }
-    exit 0
+    [ "$(rdma link show | grep -c 'state ACTIVE')" != 2 ] || exit 0
+    sleep 0.05
 done
 echo "devices.sh: not all ports come up:" >&2
 rdma link show >&2
