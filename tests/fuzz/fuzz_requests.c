@@ -155,6 +155,19 @@ static void move_of_program(struct input *in, unsigned move, unsigned who) {
         p->lags = true;
 }
 
+static void move_peer(unsigned nth, unsigned how) {
+    if (how & PEER_COMES)
+        guests_come(nth, how & PEER_LOST);
+    else if (how & PEER_LEAVES)
+        guests_leave(nth, how & PEER_LOST);
+    else if (how & PEER_STOPS)
+        guests_answer();
+    else if (how & PEER_THERE)
+        peers_event(nth, how);
+    else
+        peers_answer(nth, how);
+}
+
 static void move_of_world(struct input *in, unsigned move) {
     unsigned n;
     switch (move) {
@@ -168,10 +181,7 @@ static void move_of_world(struct input *in, unsigned move) {
         break;
     case MOVE_PEER:
         n = take(in);
-        if (in->at < in->end && *in->at & PEER_THERE)
-            peers_event(n, take(in));
-        else
-            peers_answer(n, take(in));
+        move_peer(n, take(in));
         break;
     case MOVE_TIME:
         world_pass(NSEC_PER_USEC << take(in) % 36);
@@ -182,6 +192,9 @@ static void move_of_world(struct input *in, unsigned move) {
     case MOVE_LIFE:
         world_next_life();
         check_forget();
+        break;
+    case MOVE_STOP:
+        st.stopping = true;
         break;
     case MOVE_DRAIN:
         st.draining = !st.draining;

@@ -26,7 +26,7 @@ enum {
     MOVE_ANSWER,  /* which: the data plane answers a call */
     MOVE_REFUSE,  /* which: the same, and cannot do it */
     MOVE_WORK,    /* a registration thread goes on by as many steps */
-    MOVE_PEER,    /* which, how (PEER_*): another daemon answers */
+    MOVE_PEER,    /* which, how (PEER_*): another daemon answers, or something comes of it */
     MOVE_TIME,    /* 2 to the power of so many microseconds pass */
     MOVE_CONNECT, /* a program opens a session */
     MOVE_GO,      /* a program ends; an odd byte: because its descriptors were lost */
@@ -37,6 +37,7 @@ enum {
     MOVE_DRAIN,   /* the daemon is drained, or no more */
     MOVE_SETTLE,  /* all that is under way is done */
     MOVE_REFUSED, /* a program finds no place for a session */
+    MOVE_STOP,    /* the daemon stops, until MOVE_LIFE or the end */
     MOVES
 };
 #define MOVE_WHO 32u /* times whom it concerns */
@@ -50,6 +51,10 @@ enum {
 
 #define PEER_LOST 1u  /* the answer is an error, or what there is is lost */
 #define PEER_THERE 2u /* not an answer: something happens to what there is */
+#define PEER_COMES \
+    4u /* not an answer: a program of its comes to something of ours; LOST: for memory */
+#define PEER_LEAVES 8u /* and leaves it */
+#define PEER_STOPS 16u /* or says that it uses a lease no more */
 
 #define PREPARE_NO_SEAL 1u
 #define PREPARE_NO_PAGES 2u

@@ -350,6 +350,13 @@ void peer_channel_resume(struct channel *ch, const struct rdmad_uri *uri) {
     channel_resume(ch);
 }
 
+void peers_accept(struct channel *ch) {
+    ch->has_key = true;
+    memset(ch->key, (int)++numbers, sizeof(ch->key));
+    way_ask(ch, false);
+    ch->seek = NULL; /* it is waited for */
+}
+
 static void way_fail(struct question *q, const struct error *why) {
     struct channel *ch = q->channel;
     if (q->rests)
@@ -368,6 +375,8 @@ static void way_fail(struct question *q, const struct error *why) {
 static void way_grant(struct question *q) {
     struct channel *ch = q->channel;
     question_lives_on(q);
+    if (ch->session->closing)
+        return; /* as peer/channel/chan.c */
     ch->kind = q->again ? ch->kind : ch->asked;
     snprintf(ch->peer_node, sizeof(ch->peer_node), "far");
     snprintf(ch->peer_address, sizeof(ch->peer_address), "10.0.0.2:%u", OTHER_PORT);

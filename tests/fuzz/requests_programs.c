@@ -170,8 +170,7 @@ static struct asked *take_asked(struct program *p, uint16_t type, uint32_t seq) 
         struct asked *a = p->waiting[i];
         if (a->type != type || a->seq != seq)
             continue;
-        p->nwaiting--;
-        memmove(&p->waiting[i], &p->waiting[i + 1], (p->nwaiting - i) * sizeof(p->waiting[0]));
+        p->waiting[i] = p->waiting[--p->nwaiting];
         return a;
     }
     return NULL;

@@ -129,7 +129,8 @@ void world_settle(void) {
     unsigned steps = 0;
     bool more = true;
     while (more) {
-        more = programs_turn() || work_step() || plane_answer(0, false) || peers_answer(0, 0);
+        more = programs_turn() || work_step() || plane_answer(0, false) || guests_answer() ||
+               peers_answer(0, 0);
         must(++steps < WORK_MOST);
     }
 }
@@ -221,13 +222,24 @@ void world_up(unsigned how) {
     quota_init(&st.quota, &limits);
     must(names_new(&st.timers, &st.names) == 0 && leases_new(&st, &st.leases) == 0);
     peers_up();
+    guests_up();
     fds_before = open_fds();
 }
 
+static void program_is_left(struct program *p) {
+    struct error why;
+    error_set(&why, RDMAD_E_SHUTDOWN, "rdmad stops");
+    session_close(p->session, &why);
+    must(!p->connected);
+}
+
 static void everybody_goes(void) {
-    for (unsigned i = 0; i < PROGRAMS; i++)
-        if (programs[i].connected)
+    for (unsigned i = 0; i < PROGRAMS; i++) {
+        if (programs[i].connected && st.stopping)
+            program_is_left(&programs[i]);
+        else if (programs[i].connected)
             program_go(&programs[i], false);
+    }
     world_settle();
     must(list_empty(&st.sessions));
     must(leases_count(st.leases) == 0);
@@ -247,11 +259,11 @@ static void forget_users(void) {
 
 void world_next_life(void) {
     everybody_goes();
+    st.stopping = st.draining = false;
     if (!st.life.number)
         return;
     leases_free(st.leases);
     st.life.number++;
-    st.draining = false;
     st.started_ns = world_now_ns;
     must(leases_new(&st, &st.leases) == 0);
 }
@@ -260,6 +272,7 @@ void world_down(void) {
     everybody_goes();
     forget_users();
     peers_down();
+    guests_down();
     must(fake_memories == 0);
     memories_forget();
     must(open_fds() == fds_before);

@@ -99,6 +99,15 @@ void peers_down(void); /* nothing may be under way */
 bool peers_answer(unsigned nth, unsigned how);
 /* Something becomes of the nth of what they gave us. */
 void peers_event(unsigned nth, unsigned how);
+/* The way of an end that was accepted is theirs to make. */
+void peers_accept(struct channel *ch);
+
+/* Programs of theirs come to the nth of all leases and services here, and leave. */
+void guests_up(void);
+void guests_down(void);
+void guests_come(unsigned nth, bool for_memory);
+void guests_leave(unsigned nth, bool lost);
+bool guests_answer(void); /* that they use a lease no more; false: none is asked */
 
 /* ---- the world ------------------------------------------------------------------------------- */
 

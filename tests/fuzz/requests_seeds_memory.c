@@ -477,3 +477,45 @@ void seed_request_given_up(void) {
     with_thing(AT(lease_request, uri), THING_SERVICE_URI, 0);
     move_with(MOVE_GO, 0);
 }
+
+/* Programs of another daemon attach, are asked to stop, and do or do not in time. */
+void seed_guests(void) {
+    begin(REQUESTS_GRANTS);
+    make_pool(0);
+    grant(0, "");
+    settle();
+    peer(0, PEER_COMES);
+    peer(0, PEER_COMES);
+    settle();
+    ask_about(0, RDMAD_MSG_LEASE_STAT, THING_LEASE, 0);
+    ask_about(0, RDMAD_MSG_LEASE_RENEW, THING_LEASE, 0);
+    with(AT(lease_renew, ttl_ns), 1000000000);
+    peer(1, PEER_LEAVES);
+    ask_about(0, RDMAD_MSG_LEASE_REVOKE, THING_LEASE, 0);
+    peer(0, PEER_STOPS);
+    settle();
+    grant(0, "");
+    peer(0, PEER_COMES);
+    ask_about(0, RDMAD_MSG_LEASE_REVOKE, THING_LEASE, 0);
+    move_with(MOVE_TIME, 24);
+    settle();
+    listen_as(0, "a", 16384);
+    peer(0, PEER_COMES);
+    accept_one(0);
+    peer(0, 0);
+    settle();
+    peer(0, PEER_COMES);
+    peer(0, PEER_LEAVES);
+    peer(0, PEER_COMES | PEER_LOST);
+    settle();
+    peer(0, PEER_LEAVES);
+    settle();
+    ask_about(0, RDMAD_MSG_BUDGET_FREE, THING_SERVICE, 0);
+    peer(0, PEER_COMES | PEER_LOST);
+    peer(0, PEER_LEAVES | PEER_LOST);
+    peer(0, PEER_COMES);
+    ask_about(0, RDMAD_MSG_CHANNEL_REJECT, THING_SERVICE, 0);
+    with_thing(AT(channel_reject, incoming), THING_INCOMING, 0);
+    ask_about(0, RDMAD_MSG_CHANNEL_CLOSE, THING_CHANNEL, 0);
+    settle();
+}

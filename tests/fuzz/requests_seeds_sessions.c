@@ -137,6 +137,25 @@ void seed_resume_part(void) {
     ask_about(0, RDMAD_MSG_PART_RESUME, THING_PART, 0);
 }
 
+/* Who can go on with the next daemon is refused nothing because this one stops. */
+void seed_stop(void) {
+    begin(0);
+    offer_resume(0);
+    make_pool(0);
+    make_pool(1);
+    attach_text(0, FAR_LEASE);
+    move(MOVE_STOP, 0);
+    peer(0, PEER_LOST);
+    grant(1, "");
+    ask_about(0, RDMAD_MSG_LEASE_GRANT, THING_POOL, 1);
+    attach_text(0, FAR_LEASE);
+    attach_text(1, FAR_LEASE);
+    move(MOVE_CONNECT, 3);
+    settle();
+    move(MOVE_LIFE, 0);
+    come_back(0, 0);
+}
+
 static void kept(size_t at, uint32_t count, uint32_t more, uint64_t offset) {
     with32(at, count);
     with32(at + 4, more);
