@@ -42,18 +42,17 @@ enum {
 };
 #define MOVE_WHO 32u /* times whom it concerns */
 
-#define PACKET_FDS 3u       /* 0: what its type comes with; 1: another number; 2, 3: see fd_of */
+#define PACKET_FDS 3u       /* 0: what its type comes with; 1: another number; 2, 3: see fds_of */
 #define PACKET_SHORT 4u     /* the body lacks a byte */
 #define PACKET_STRANGE 8u   /* the type is as it stands there, whether there is one or not */
 #define PACKET_KEPT 16u     /* its memory is the last that was made */
 #define PACKET_UNSEALED 32u /* its memory is not sealed */
 #define PACKET_OLD 64u      /* in the oldest version */
 
-#define PEER_LOST 1u  /* the answer is an error, or what there is is lost */
-#define PEER_THERE 2u /* not an answer: something happens to what there is */
-#define PEER_COMES \
-    4u /* not an answer: a program of its comes to something of ours; LOST: for memory */
-#define PEER_LEAVES 8u /* and leaves it */
+#define PEER_LOST 1u   /* the answer is an error, or what there is is lost */
+#define PEER_THERE 2u  /* no answer: something happens to what there is */
+#define PEER_COMES 4u  /* no answer: a program there comes to something here (LOST: for memory), */
+#define PEER_LEAVES 8u /* leaves it, */
 #define PEER_STOPS 16u /* or says that it uses a lease no more */
 
 #define PREPARE_NO_SEAL 1u
