@@ -34,6 +34,7 @@ peer     | fuzz_peer_wire | daemon/peer/wire/wire.c daemon/peer/wire/cursor.c da
 rpc      | fuzz_rpc | daemon/ctl/rpc.c |
 sqe      | fuzz_sqe | daemon/op/engine/validate.c daemon/ipc/ring.c | ring_bytes ring_lend ring_map_client ring_map_daemon ring_open_wakeup ring_open_doorbell ring_create ring_settle ring_begin ring_destroy whole_pages round_entries ring_sizes
 serve    | fuzz_serve | daemon/serve/serve.c daemon/serve/reply.c |
+requests | fuzz_requests | daemon/serve/accept.c daemon/serve/attach.c daemon/serve/attach_again.c daemon/serve/channel.c daemon/serve/channel_open.c daemon/serve/channel_resume.c daemon/serve/hello.c daemon/serve/later.c daemon/serve/lease.c daemon/serve/lend.c daemon/serve/names.c daemon/serve/pace.c daemon/serve/pool.c daemon/serve/reach.c daemon/serve/reply.c daemon/serve/request.c daemon/serve/resume.c daemon/serve/ring.c daemon/serve/service.c daemon/serve/unsent.c |
 tcp      | fuzz_tcp_frame | daemon/fabric/tcp/frame.c daemon/fabric/tcp/target.c daemon/fabric/tcp/answer.c |
 records  | fuzz_tcp_record | daemon/fabric/tcp/record.c daemon/fabric/tcp/secure.c | secure_new secure_free take_keys secure_accept secure_dial handshake_send secure_begin handshake_read seal keys_renew seal_next seal_all secure_kept secure_write
 tcp_blob | fuzz_tcp_blob | daemon/fabric/tcp/blob.c |
@@ -94,6 +95,7 @@ grow_corpus() {
     mkdir -p "$found" "$kept" "$corpus"
     case $1 in
     fuzz_peer_wire) seeds=peer_seeds ;;
+    fuzz_requests) seeds=requests_seeds ;;
     fuzz_sqe) seeds=sqe_seeds ;;
     *) seeds= ;;
     esac

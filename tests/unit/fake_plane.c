@@ -45,7 +45,7 @@ struct plane_window {
 };
 
 void fake_reset(void) {
-    memset(calls, 0, sizeof(calls));
+    memset(calls, 0, used * sizeof(calls[0]));
     used = 0;
     lane_numbers = 0;
     blobs = 0;
@@ -131,6 +131,28 @@ void fake_answer_all(void) {
     for (unsigned i = 0; i < used; i++)
         if (calls[i].pending)
             fake_answer(&calls[i], RDMAD_OK);
+}
+
+/* Whether a worker must have answered c before it answers later: it takes what is asked of an
+ * object in order. Only what a channel has sent may take any time; a session goes last. */
+static bool goes_first(const struct fake_call *c, const struct fake_call *later) {
+    return c->pending && c->object && c->object == later->object &&
+           (c->kind != FAKE_CHANNEL_END || !c->linger || later->kind == FAKE_SESSION_DROP);
+}
+
+struct fake_call *fake_next(unsigned nth) {
+    struct fake_call *found = NULL;
+    for (unsigned i = 0; i < used; i++) {
+        bool waits = calls[i].pending;
+        for (unsigned j = 0; waits && j < i; j++)
+            waits = !goes_first(&calls[j], &calls[i]);
+        if (!waits)
+            continue;
+        found = &calls[i];
+        if (nth-- == 0)
+            break;
+    }
+    return found;
 }
 
 /* ---- plane.h --------------------------------------------------------------------------------- */

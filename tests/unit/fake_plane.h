@@ -79,6 +79,9 @@ unsigned fake_count(enum fake_kind kind);
 unsigned fake_pending(enum fake_kind kind);
 /* The nth call of that kind; negative counts from the last. NULL when there is none. */
 struct fake_call *fake_call(enum fake_kind kind, int nth);
+/* The nth of those that a plane could answer next, or the last of them: calls about one object are
+ * answered in the order made. NULL: none waits. */
+struct fake_call *fake_next(unsigned nth);
 /* Gives the answer that the call waits for. A lane that is told to be open gets the next number,
  * from 1 on; the nth blob given out says "blob" and n. */
 void fake_answer(struct fake_call *call, int code);

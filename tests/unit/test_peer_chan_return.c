@@ -264,3 +264,58 @@ Test(peer_chan_return, an_end_that_comes_back_as_somebody_else_is_none) {
     cr_expect_eq(rig_last_event(s)->reason, RDMAD_E_PROTOCOL);
     cr_expect_eq(fake_count(FAKE_CHANNEL_WAY), 0);
 }
+
+/* ---- the session goes while its end comes back ---- */
+
+/* Until the data plane has let go of the session. */
+static void goes(void) {
+    rig_close(s);
+    cr_assert_eq(fake_pending(FAKE_SESSION_DROP), 1);
+}
+
+/* Nothing was made for it, and what is said by the number that the peer knows ends the way. */
+static void expect_no_way(void) {
+    quiet();
+    cr_expect_eq(fake_count(FAKE_CHANNEL_WAY), 0);
+    cr_expect_eq(fake_pending(FAKE_SESSION_DROP), 1);
+}
+
+Test(peer_chan_return, an_end_whose_session_goes_is_bound_no_more) {
+    connected();
+    lose_both();
+    struct peer_msg m = asked_again();
+    in = raw_greet();
+    goes();
+    say_bind(m.chan_req.ref, REF + 1, 42);
+    expect_no_way();
+    fake_answer_all();
+    expect_end(out, m.chan_req.ref, true, RDMAD_E_CANCELED);
+}
+
+Test(peer_chan_return, an_end_whose_session_goes_is_asked_for_no_more) {
+    connected();
+    lose_both();
+    for (int i = 0; i < 50; i++) {
+        rig_advance(5 * MS);
+        settle();
+    }
+    goes();
+    out = answer_dial(2);
+    expect_no_way();
+    cr_expect(raw_silent(out));
+}
+
+Test(peer_chan_return, an_end_whose_session_goes_is_not_dialled_back_for) {
+    accepted();
+    lose_both();
+    struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + 1);
+    in = raw_greet();
+    raw_send(in, &m);
+    AWAIT(ch->way == CHANNEL_COMING);
+    goes();
+    out = answer_dial(2);
+    expect_no_way();
+    fake_answer_all();
+    m = raw_expect(in, PEER_MSG_CHAN_REFUSE);
+    cr_expect_eq(m.chan_refuse.ref, REF + 1);
+}

@@ -204,6 +204,8 @@ void chan_add(struct chan *c) {
     struct channel *ch = c->channel;
     struct error err;
     assert(c->in && c->out);
+    if (ch->session->closing)
+        return; /* it has no data plane; the other end hears of that when it is let go of */
     if (c->in->fabric != c->out->fabric) {
         error_set(&err, RDMAD_E_PEER_LOST,
                   "%s at %s is reached over %s, and connects to us over %s: one of the two is of a "

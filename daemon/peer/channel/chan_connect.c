@@ -24,6 +24,8 @@ void chan_ask(struct chan *c) {
     const struct state *st = c->state;
     struct channel *ch = c->channel;
     struct peer_msg m = {.type = c->again ? PEER_MSG_CHAN_AGAIN : PEER_MSG_CHAN_REQ};
+    if (ch->session->closing)
+        return; /* it came back, and nobody wants it any more */
     ch->kind = channel_kind_by(st, ch->asked, c->out->fabric);
     m.chan_req = (struct peer_chan_req){
         .ref = ch->number,
