@@ -42,7 +42,7 @@ tree     | fuzz_tree | rdmactl/tree.c rdmactl/bundle.c | tree_add bundle_init bu
 uri      | fuzz_uri | common/uri.c |
 verbs    | fuzz_verbs_blob | daemon/fabric/verbs/wire/blob.c |
 joining  | fuzz_join_request fuzz_join_reply | pki/join_message.c | join_message_print blobs_of put put16 put32 put_blob
-pem      | fuzz_pki_pem | pki/cert.c pki/key.c pki/token.c | pki_cert_print pki_key_make pki_key_print pki_token_make pki_token_check token_enter pki_token_take pki_token_used pki_token_give_back pki_token_list tokens_prune token_note no_such_token id_text token_read hash_text
+pem      | fuzz_pki_pem | pki/cert.c pki/key.c pki/token.c | pki_cert_print pki_key_make pki_key_print pki_token_make pki_token_check token_enter token_take pki_token_take pki_token_used pki_token_give_back row_id pki_token_list tokens_prune token_note no_such_token id_text token_read hash_text
 TABLE
 }
 
