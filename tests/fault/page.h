@@ -23,6 +23,7 @@ enum fault_kind {
     FAULT_MAP,        /* mmap, mlock, ftruncate: ENOMEM */
     FAULT_THREAD,     /* threads and processes: EAGAIN */
     FAULT_IO,         /* what is done with one: ENOBUFS, ENOMEM, EIO */
+    FAULT_FABRIC,     /* what the engine asks of a fabric, and what that tells (fabric.c) */
     FAULT_KINDS
 };
 
