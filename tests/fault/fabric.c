@@ -232,12 +232,11 @@ static int shim_link_new(struct fabric *f, void *cookie, bool secured, struct fa
 static int shim_link_open(struct fabric_link *link, const char *host,
                           const struct fabric_blob *offer, struct error *err) {
     struct shim_link *l = link_of(link);
-    if (fabric_fails("link_open")) {
-        l->broken = l->told = true;
-        return error_set(err, RDMAD_E_UNREACHABLE, "a fault of the test: no way to the peer");
-    }
-    int rc = l->shim->real->link_open(link, host, offer, err);
-    l->broken = l->told = rc != 0;
+    bool fault = fabric_fails("link_open");
+    int rc = l->shim->real->link_open(link, host, offer, err); /* sets its number in any case */
+    l->broken = l->told = fault || rc != 0;
+    if (fault)
+        rc = error_set(err, RDMAD_E_UNREACHABLE, "a fault of the test: no way to the peer");
     return rc;
 }
 
