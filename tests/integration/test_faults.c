@@ -225,15 +225,9 @@ static void bed_anew(void) {
 /* A device that fails is opened again, each time later than the last: that pause is no fault. */
 static void await_device(unsigned daemon) {
     uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
-    const char *call = bed.page[daemon]->call;
-    if (!over_verbs() || !bed.page[daemon]->failed)
-        return;
-    bed.device_failures +=
-        strcmp(call, "ibv_poll_cq") == 0 || strcmp(call, "ibv_req_notify_cq") == 0;
     for (;;) {
         json_t *status = tdaemon_status(bed.daemon[daemon]);
-        json_t *fabric = json_object_get(status, "fabric");
-        json_t *trouble = json_object_get(fabric, "trouble");
+        json_t *trouble = json_object_get(json_object_get(status, "fabric"), "trouble");
         bool back = !trouble || json_is_null(trouble);
         json_decref(status);
         if (back)
@@ -241,6 +235,19 @@ static void await_device(unsigned daemon) {
         CHECK(now_ms() < deadline, "%s: the device is not used again", sides[daemon]);
         sleep_ms(20);
     }
+}
+
+/* One that failed as a scenario ended is given up in the next, and links with it. */
+static int device_settled(unsigned daemon) {
+    const struct fault_page *page = bed.page[daemon];
+    if (!over_verbs() || !page->failed ||
+        (strcmp(page->call, "ibv_poll_cq") != 0 && strcmp(page->call, "ibv_req_notify_cq") != 0))
+        return 0;
+    bed.device_failures++;
+    await_device(daemon);
+    int status = scenario(false, false);
+    await_device(daemon);
+    return status;
 }
 
 /* ---- one fault ------------------------------------------------------------------------------ */
@@ -280,9 +287,10 @@ static bool try_fault(const struct fault *f) {
     }
     char first[sizeof(bed.report->first)];
     memcpy(first, bed.report->first, sizeof(first));
-    await_device(f->daemon);
     uint64_t between = now_ms();
-    status = scenario(true, true);
+    status = device_settled(f->daemon);
+    if (!status)
+        status = scenario(true, true);
     if (getenv("RDMAD_FAULTS_SHOW") && page->failed) {
         printf("  %s:%u:%ld, %s, %lu and %lu ms: %s\n", fault_kind_names[f->kind], f->daemon,
                f->number, page->call, (unsigned long)(between - start),
