@@ -310,8 +310,10 @@ struct fabric_link {
     uint64_t max_send;     /* bytes of one SEND, likewise; at least FABRIC_SEND_MIN */
     uint64_t max_datagram; /* of one SEND of RDMAD_CHANNEL_DATAGRAM; 0: there are none */
     enum fabric_encryption encryption;
-    bool ordered;    /* a SEND is received after the WRITEs posted before it took effect */
-    uint64_t number; /* the target's for this connection: window_spec.via; never 0 once up */
+    bool ordered; /* a SEND is received after the WRITEs posted before it took effect */
+    /* The target's for this connection: window_spec.via. Set by link_open, also where it fails: if
+     * it can read the offer at all, the peer has its end, and has to be told to let go of it. */
+    uint64_t number;
 };
 struct fabric_window {
     struct fabric *fabric;

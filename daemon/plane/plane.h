@@ -155,7 +155,8 @@ int plane_user_share(struct plane *p, struct user_id user, const struct plane_sh
 /* The same for what a peer's daemon asks of us, by the connections that it has and will have. It is
  * forgotten with plane_expel. Its rates are a worker's: a peer's leases are served by one. Only
  * fabrics whose bytes this CPU moves can hold a peer to it, and they know no priorities but as
- * weights. It may come before the first offer to the peer. Returns 0 or RDMAD_E_INVAL. */
+ * weights. It may come before the first offer to the peer. A worker that has no memory for it says
+ * so in the log. Returns 0 or RDMAD_E_INVAL. */
 int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *share);
 
 /* How many ops and waits the user's sessions may have, instead of the settings'; 0: as those say.

@@ -65,7 +65,7 @@
     X(RDMAD_E_BUSY, -31, "object is in use")                                         \
     X(RDMAD_E_SYSTEM, -32, "system call failed")                                     \
     X(RDMAD_E_RING, -33, "ring protocol violated")                                   \
-    X(RDMAD_E_FABRIC, -34, "no fabric in common with the peer")                      \
+    X(RDMAD_E_FABRIC, -34, "no fabric in common, or the RDMA device failed")         \
     X(RDMAD_E_CONFIG, -35, "configuration error")                                    \
     X(RDMAD_E_SHUTDOWN, -36, "rdmad is stopping")                                    \
     X(RDMAD_E_PROTOCOL, -37, "malformed message")                                    \
@@ -182,7 +182,8 @@
  * was ended. Programs that use librdmad do not see it, unless memory was overwritten.
  *
  * RDMAD_E_FABRIC: The two daemons have no fabric in common. One insists on RDMA (--require-rdma,
- * "fabric": "verbs"), the other has none: `rdmactl status` on both.
+ * "fabric": "verbs"), the other has none: `rdmactl status` on both. Of an op, or of a lease that
+ * cannot be attached: an RDMA device failed at it; the log of that daemon says how.
  *
  * RDMAD_E_CONFIG: The settings are wrong; file, line and column are in the sentence. `rdmactl
  * config check FILE` looks before a start.

@@ -9,7 +9,7 @@
  * the porter, a process of its own that is replaced when it ends.
  */
 #include "daemon/porter/messages.h"
-#include "tests/fault/page.h"
+#include "tests/fault/fails.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ static void note(const char *call) {
     atomic_store(&page->failed, 1);
 }
 
-static bool __attribute__((noinline)) fails(enum fault_kind kind, const char *call) {
+bool __attribute__((noinline)) fails(enum fault_kind kind, const char *call) {
     if (!page)
         return false;
     atomic_fetch_add(&page->counts[kind], 1);

@@ -23,6 +23,8 @@ enum fault_kind {
     FAULT_MAP,        /* mmap, mlock, ftruncate: ENOMEM */
     FAULT_THREAD,     /* threads and processes: EAGAIN */
     FAULT_IO,         /* what is done with one: ENOBUFS, ENOMEM, EIO */
+    FAULT_FABRIC,     /* what the engine asks of a fabric, and what that tells (fabric.c) */
+    FAULT_VERBS,      /* what the verbs fabric asks of a device (verbs.c) */
     FAULT_KINDS
 };
 

@@ -17,7 +17,8 @@ const char *const fault_kind_names[FAULT_KINDS] = {
     [FAULT_MEMORY] = "memory", [FAULT_EVENTS] = "events",
     [FAULT_JSON] = "json",     [FAULT_DESCRIPTOR] = "descriptor",
     [FAULT_MAP] = "map",       [FAULT_THREAD] = "thread",
-    [FAULT_IO] = "io"};
+    [FAULT_IO] = "io",         [FAULT_FABRIC] = "fabric",
+    [FAULT_VERBS] = "verbs"};
 
 struct fault_page *fault_page_make(const char *path) {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

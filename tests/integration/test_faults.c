@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_faults.c - every fault, enumerated: two daemons that run on while each allocation, each
- * descriptor, mapping, thread and transfer of bytes that a scenario reaches fails once.
+ * descriptor, mapping, thread and transfer of bytes that a scenario reaches fails once, and each
+ * call of a fabric. Over verbs the calls to the device fail, too.
  *
  * The scenario is counted, then run with the first call of a kind failing, the second, and so on.
  * Whatever failed, every call of a client is answered within ten seconds, with success or an error
  * in words; after it the scenario works again in the same daemons, and they hold no more than
- * before. tests/soak takes every call, of json's a part; ./check a few of each kind.
+ * before, of devices neither. tests/soak takes every call, of json's a part; ./check a few of each
+ * kind.
  *
  *     RDMAD_FAULTS=memory build/tests/fault/test_faults           one kind, all of it
  *     RDMAD_FAULTS=memory:1:73                                    one fault: daemon, number
@@ -15,6 +17,7 @@
 #include "tests/integration/fault_steer.h"
 #include "tests/support/harness.h"
 #include "tests/support/identities.h"
+#include "tests/support/rdma.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +27,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OWNER, LESSEE, DAEMONS, WARM_RUNS = 4, FAILURES_MAX = 40, MANY_OF_JSON = 600 };
+enum {
+    OWNER,
+    LESSEE,
+    DAEMONS,
+    WARM_RUNS = 4,
+    FAILURES_MAX = 40,
+    MANY_OF_JSON = 600,
+    DEVICE_FAILURES = 3
+};
 
 static const char *const sides[DAEMONS] = {"the owner's daemon", "the lessee's daemon"};
 
@@ -41,7 +52,8 @@ static struct bed {
     struct fault_page *page[DAEMONS];
     json_t *objects[DAEMONS];
     struct fault_report *report;
-    unsigned failures, hit, refused, lost;
+    struct rdma_resources devices[DAEMONS]; /* over verbs: in use there after the warm-up */
+    unsigned failures, hit, refused, lost, device_failures;
 } bed;
 
 /* ---- daemons -------------------------------------------------------------------------------- */
@@ -96,14 +108,44 @@ static int scenario(bool strict, bool settled) {
     return status;
 }
 
+static bool over_verbs(void) {
+    const char *fabric = getenv("RDMAD_TEST_FABRIC");
+    return fabric && strcmp(fabric, "verbs") == 0;
+}
+
+static const char *device_of(unsigned daemon) {
+    return daemon == OWNER ? "rxe0" : "rxe1";
+}
+
+/* Of devices a daemon holds no more than before, either: queue pairs, registrations. */
+static void expect_devices_settled(void) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    for (unsigned d = 0; over_verbs() && d < DAEMONS; d++) {
+        const struct rdma_resources *was = &bed.devices[d];
+        for (;;) {
+            struct rdma_resources is = rdma_resources(device_of(d));
+            if (is.pd <= was->pd && is.cq <= was->cq && is.qp <= was->qp && is.mr <= was->mr &&
+                is.ctx <= was->ctx && is.cm_id <= was->cm_id)
+                break;
+            CHECK(now_ms() < deadline,
+                  "%s: qp %u cq %u pd %u mr %u cm_id %u ctx %u in use, were %u %u %u %u %u %u",
+                  device_of(d), is.qp, is.cq, is.pd, is.mr, is.cm_id, is.ctx, was->qp, was->cq,
+                  was->pd, was->mr, was->cm_id, was->ctx);
+            sleep_ms(50);
+        }
+    }
+}
+
 static void warm_up(void) {
-    for (unsigned i = 0; i < WARM_RUNS; i++)
+    for (unsigned i = 0; i < (over_verbs() ? 2 : WARM_RUNS); i++)
         CHECK(scenario(true, false) == 0, "without a fault: %s (%s)", bed.report->why,
               bed.report->step);
     sleep_ms(100);
     for (unsigned d = 0; d < DAEMONS; d++) {
         json_decref(bed.objects[d]);
         bed.objects[d] = tdaemon_objects(bed.daemon[d]);
+        if (over_verbs())
+            bed.devices[d] = rdma_resources(device_of(d));
     }
 }
 
@@ -177,6 +219,35 @@ static void bed_fresh(void) {
 static void bed_anew(void) {
     bed_fresh();
     warm_up();
+    bed.device_failures = 0;
+}
+
+/* A device that fails is opened again, each time later than the last: that pause is no fault. */
+static void await_device(unsigned daemon) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    for (;;) {
+        json_t *status = tdaemon_status(bed.daemon[daemon]);
+        json_t *trouble = json_object_get(json_object_get(status, "fabric"), "trouble");
+        bool back = !trouble || json_is_null(trouble);
+        json_decref(status);
+        if (back)
+            return;
+        CHECK(now_ms() < deadline, "%s: the device is not used again", sides[daemon]);
+        sleep_ms(20);
+    }
+}
+
+/* One that failed as a scenario ended is given up in the next, and links with it. */
+static int device_settled(unsigned daemon) {
+    const struct fault_page *page = bed.page[daemon];
+    if (!over_verbs() || !page->failed ||
+        (strcmp(page->call, "ibv_poll_cq") != 0 && strcmp(page->call, "ibv_req_notify_cq") != 0))
+        return 0;
+    bed.device_failures++;
+    await_device(daemon);
+    int status = scenario(false, false);
+    await_device(daemon);
+    return status;
 }
 
 /* ---- one fault ------------------------------------------------------------------------------ */
@@ -203,6 +274,7 @@ static void failed(const struct fault *f, const char *when, int status) {
 /* Whether everything is as promised. */
 static bool try_fault(const struct fault *f) {
     struct fault_page *page = bed.page[f->daemon];
+    uint64_t start = now_ms();
     fault_page_arm(page, f->kind, f->number);
     int status = scenario(false, false);
     fault_page_arm(page, f->kind, 0);
@@ -215,11 +287,18 @@ static bool try_fault(const struct fault *f) {
     }
     char first[sizeof(bed.report->first)];
     memcpy(first, bed.report->first, sizeof(first));
+    uint64_t between = now_ms();
+    status = device_settled(f->daemon);
+    if (!status)
+        status = scenario(true, true);
     if (getenv("RDMAD_FAULTS_SHOW") && page->failed) {
-        printf("  %s:%u:%ld: %s\n", fault_kind_names[f->kind], f->daemon, f->number, first);
-        fault_page_show(page);
+        printf("  %s:%u:%ld, %s, %lu and %lu ms: %s\n", fault_kind_names[f->kind], f->daemon,
+               f->number, page->call, (unsigned long)(between - start),
+               (unsigned long)(now_ms() - between), first);
+        if (!over_verbs()) /* in the guest it takes seconds */
+            fault_page_show(page);
+        fflush(stdout);
     }
-    status = scenario(true, true);
     if (status) {
         failed(f, "after it", status);
         printf("    the fault had: %s\n", first);
@@ -233,7 +312,7 @@ static bool try_fault(const struct fault *f) {
 /* How many calls of that kind the scenario reaches there, at most. */
 static long reached(enum fault_kind kind, unsigned daemon, bool fresh) {
     unsigned long most = 0;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < (over_verbs() ? 1 : 3); i++) {
         if (fresh)
             bed_fresh();
         unsigned long before = atomic_load(&bed.page[daemon]->counts[kind]);
@@ -251,9 +330,12 @@ static void each_fault(enum fault_kind kind, unsigned daemon, bool fresh, long f
     for (long n = from; n <= all && bed.failures < FAILURES_MAX; n += step, tried++) {
         if (fresh)
             bed_fresh();
-        if (!try_fault(&(struct fault){kind, daemon, n}) && !fresh)
+        bool well = try_fault(&(struct fault){kind, daemon, n});
+        if (!fresh && (!well || bed.device_failures > DEVICE_FAILURES))
             bed_anew();
     }
+    if (!fresh)
+        expect_devices_settled();
     printf(
         "  %-10s at %s: %ld calls, %ld faults, %u hit, %u refused something, %u lost a session\n",
         fault_kind_names[kind], sides[daemon], all, tried, bed.hit - before, bed.refused - refused,
@@ -268,44 +350,62 @@ static long how_many(enum fault_kind kind, long few) {
     return test_scale() < 10 ? few : kind == FAULT_JSON ? MANY_OF_JSON : 0;
 }
 
-static void enumerate(bool fresh, long few) {
+/* Devices are another case's: over tcp the daemon asks them for nothing but their names. */
+static bool is_of_devices(enum fault_kind kind) {
+    return kind == FAULT_VERBS || (kind == FAULT_FABRIC && over_verbs());
+}
+
+static void enumerate(bool devices, bool fresh, long few) {
     const char *wanted = getenv("RDMAD_FAULTS");
-    char kind[16] = "";
+    char wanted_kind[16] = "";
     unsigned daemon = DAEMONS;
     long number = 0;
     if (wanted)
-        sscanf(wanted, "%15[a-z]:%u:%ld", kind, &daemon, &number);
+        sscanf(wanted, "%15[a-z]:%u:%ld", wanted_kind, &daemon, &number);
     bed_open();
     for (unsigned k = 0; k < FAULT_KINDS; k++)
         for (unsigned d = 0; d < DAEMONS; d++) {
-            if ((kind[0] && strcmp(kind, fault_kind_names[k]) != 0) ||
-                (daemon < DAEMONS && d != daemon))
+            const enum fault_kind kind = (enum fault_kind)k;
+            if ((wanted_kind[0] && strcmp(wanted_kind, fault_kind_names[kind]) != 0) ||
+                (daemon < DAEMONS && d != daemon) || devices != is_of_devices(kind))
                 continue;
             if (number && fresh)
                 bed_fresh();
             if (number)
-                try_fault(&(struct fault){(enum fault_kind)k, d, number});
+                try_fault(&(struct fault){kind, d, number});
             else
-                each_fault((enum fault_kind)k, d, fresh, how_many((enum fault_kind)k, few));
+                each_fault(kind, d, fresh, how_many(kind, few));
         }
     CHECK(bed.failures == 0, "%u faults broke something", bed.failures);
     bed_close();
 }
 
 static void any_call_of_a_daemon_may_fail(void) {
-    enumerate(false, 6);
+    enumerate(false, false, 6);
 }
 
 /* Tables grow for the first time, a first link is made, threads are started. */
 static void any_call_of_a_fresh_daemon_may_fail(void) {
-    enumerate(true, 2);
+    enumerate(false, true, 2);
 }
 
 /* They shake hands, and encrypt. Fresh ones: a handshake is of the first use. */
 static void any_call_of_daemons_with_identities_may_fail(void) {
     bed.proven = true;
-    enumerate(true, 2);
+    enumerate(false, true, 2);
 }
 
-TEST_MAIN(CASE(any_call_of_a_daemon_may_fail), CASE(any_call_of_a_fresh_daemon_may_fail),
-          CASE(any_call_of_daemons_with_identities_may_fail))
+/* And what the engine asks of the fabric that uses one. */
+static void any_call_to_a_device_may_fail(void) {
+    enumerate(true, false, 2);
+}
+
+int main(int argc, char **argv) {
+    static const struct test_case of_devices[] = {CASE(any_call_to_a_device_may_fail)};
+    static const struct test_case others[] = {CASE(any_call_of_a_daemon_may_fail),
+                                              CASE(any_call_of_a_fresh_daemon_may_fail),
+                                              CASE(any_call_of_daemons_with_identities_may_fail)};
+    if (over_verbs())
+        return runner_main(argc, argv, of_devices, 1);
+    return runner_main(argc, argv, others, sizeof(others) / sizeof(others[0]));
+}

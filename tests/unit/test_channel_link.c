@@ -416,3 +416,44 @@ Test(channel_link, sends_that_wait_as_no_window_opens_for_a_new_link_all_end) {
     setup();
     no_window_anew(true);
 }
+
+/* What the receiver's device or daemon could not do is no fault of the sender's memory: the receive
+ * has the error, and the message takes the next one. */
+static void read_fails_with(int status) {
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    rig_settle(&rig);
+    sim_script()->refuse_ppm = 1000000;
+    sim_script()->refuse_status = status;
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    ASSERT_CQE(chan_wait(&c, B), 1, status, RDMAD_FAILED_PARTIAL, 0);
+    sim_script()->refuse_ppm = 0;
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 3);
+    ASSERT_CQE(chan_wait(&c, B), 3, RDMAD_OK, RDMAD_DONE, LARGE);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_OK, RDMAD_DONE, LARGE);
+    cr_assert_arr_eq(c.end[B].client.pool, c.end[A].client.pool, LARGE);
+    chan_well(&c);
+    quiet();
+    done();
+}
+
+Test(channel_link, a_receivers_device_that_fails_ends_the_receive_and_not_the_message) {
+    read_fails_with(RDMAD_E_FABRIC);
+}
+Test(channel_link, a_receivers_daemon_without_memory_ends_the_receive_and_not_the_message) {
+    read_fails_with(RDMAD_E_NOMEM);
+}
+
+/* Its window is gone: so is the message, and the receive waits for another. */
+Test(channel_link, a_message_that_the_senders_side_refuses_to_give_is_gone) {
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    rig_settle(&rig);
+    sim_script()->refuse_ppm = 1000000;
+    sim_script()->refuse_status = RDMAD_E_NO_LEASE;
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_E_FAULT, RDMAD_FAILED_UNTOUCHED, 0);
+    sim_script()->refuse_ppm = 0;
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 3);
+    ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_OK, RDMAD_DONE, LARGE);
+    ASSERT_CQE(chan_wait(&c, A), 3, RDMAD_OK, RDMAD_DONE, LARGE);
+    done();
+}

@@ -4,11 +4,15 @@
  * sessions and rings, within rates. All that is counted here is counted in turns and on the
  * scripted clock, so no test depends on the speed of the machine.
  */
+#include "daemon/base/log.h"
 #include "daemon/op/engine/user.h"
+#include "daemon/op/seam/objects.h"
 #include "tests/unit/op_crowd.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define MANY 64u
 
@@ -518,4 +522,39 @@ Test(share, a_small_op_waits_for_what_is_posted_ahead_on_a_link) {
     cr_assert_leq(first_wait, 20u << 20, "%lu bytes", (unsigned long)first_wait);
     cr_assert_leq(worst, 3u << 20, "%lu bytes", (unsigned long)worst);
     crowds_down();
+}
+
+/* ---- peers ------------------------------------------------------------------------------- */
+
+static uint64_t not_kept_for;
+
+static int keeps_nothing(struct fabric *f, uint64_t peer, const struct fabric_share *share) {
+    (void)f;
+    (void)share;
+    not_kept_for = peer;
+    return RDMAD_E_NOMEM;
+}
+
+/* Its rates are not held: whoever set them is told so. */
+Test(share, a_peers_share_that_there_is_no_memory_for_is_in_the_log) {
+    struct plane *p = rig.plane[HERE];
+    struct op_fabric *fabric = &p->worker[0].links[0];
+    const struct fabric_ops *was = fabric->ops;
+    struct fabric_ops without_memory = *was;
+    const struct plane_share share = {.weight = 100, .bytes_per_second = 1000000};
+    char said[512] = "";
+    int log = memfd_create("log", MFD_CLOEXEC), err = dup(STDERR_FILENO);
+    without_memory.peer_share = keeps_nothing;
+    fabric->ops = &without_memory;
+    log_init(LOG_NOTICE, 1);
+    cr_assert(log >= 0 && err >= 0 && dup2(log, STDERR_FILENO) >= 0);
+    cr_assert_eq(plane_peer_share(p, 77, &share), 0);
+    rig_settle(&rig);
+    dup2(err, STDERR_FILENO);
+    fabric->ops = was;
+    cr_assert_eq(not_kept_for, 77);
+    cr_assert(pread(log, said, sizeof(said) - 1, 0) > 0, "nothing was said");
+    cr_assert(strstr(said, "warning: peer 77: out of memory for its weight and rates"), "%s", said);
+    close(log);
+    close(err);
 }

@@ -3,6 +3,7 @@
  * A link over queue pairs: how it comes up, how it breaks, what is known of its ops then, and that
  * every op ends whatever the peer and the cable do.
  */
+#include "daemon/fabric/verbs/wire/blob.h"
 #include "tests/unit/verbs_pair.h"
 #include <criterion/hooks.h>
 #include <criterion/options.h>
@@ -66,6 +67,30 @@ Test(verbs_link, an_offer_that_is_not_one_is_refused_in_words) {
     cr_assert_eq(fabric_verbs.post(link, &op.op), RDMAD_E_PEER_LOST);
     fabric_verbs.link_close(link);
     cr_assert_eq(p.lessee.lost, 0);
+    vpair_close(&p);
+}
+
+/* Else nobody could tell the peer to let go of its end: it has one as soon as it has offered. */
+Test(verbs_link, a_link_that_does_not_open_knows_the_number_of_its_peers_end) {
+    struct vpair p;
+    vpair_open(&p, MIB);
+    struct fabric_link *link;
+    struct fabric_blob hello, blob;
+    struct verbs_offer offer;
+    struct error err = {0};
+    unsigned accepted = fabric_verbs.accepted(p.owner.fabric);
+    cr_assert_eq(fabric_verbs.link_new(p.lessee.fabric, NULL, false, &link, &hello, &err), 0);
+    cr_assert_eq(fabric_verbs.offer(p.owner.fabric, LESSEE, false, &hello, &blob, &err), 0);
+    cr_assert_eq(fabric_verbs.accepted(p.owner.fabric), accepted + 1);
+    cr_assert(blob_read_offer(&blob, &offer) && !offer.cm);
+    for (; offer.end.lanes < VERBS_LANES_MAX; offer.end.lanes++) /* more than were asked for */
+        offer.end.qp_num[offer.end.lanes] = offer.end.qp_num[0] + offer.end.lanes;
+    blob_write_offer(&offer, &blob);
+    cr_assert_eq(fabric_verbs.link_open(link, "10.77.0.1", &blob, &err), RDMAD_E_PROTOCOL);
+    cr_assert_eq(link->number, offer.number);
+    fabric_verbs.forget(p.owner.fabric, LESSEE, link->number);
+    VPAIR_UNTIL(&p, fabric_verbs.accepted(p.owner.fabric) == accepted);
+    fabric_verbs.link_close(link);
     vpair_close(&p);
 }
 

@@ -84,6 +84,12 @@ if(RDMAD_TEST_SCALE GREATER 1 AND TARGET test_upgrade)
   rdmad_guest_test(verbs_test_upgrade $<TARGET_FILE:test_upgrade>
     upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else TIMEOUT 400)
 endif()
+if(TARGET test_faults)
+  rdmad_guest_test(verbs_test_faults $<TARGET_FILE:test_faults> TIMEOUT 400)
+  if(RDMAD_TEST_SCALE GREATER 1)
+    rdmad_guest_test(verbs_test_start_faults $<TARGET_FILE:test_start_faults> TIMEOUT 400)
+  endif()
+endif()
 if(TARGET test_hostile_lessee)
   rdmad_guest_test(verbs_test_hostile_lessee $<TARGET_FILE:test_hostile_lessee>
     a_client_on_another_daemon a_client_on_the_same_daemon)

@@ -6,6 +6,9 @@
  * is another, the READ waits like any op on a lease whose link broke, and goes on where it was when
  * a new key comes. In one daemon the lease's window is over the sender's buffer, on the receiver's
  * worker: so large messages are copied in slices and take turns with everything else.
+ *
+ * A READ that failed at the receiver's own side ends its receive, and the message waits for the
+ * next one. Only one that the sender's side refused, or whose memory vanished, is gone.
  */
 #include "daemon/op/channel/reading.h"
 #include "daemon/op/channel/core.h"
@@ -15,11 +18,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Our device or our memory failed, which says nothing of the message. */
+static bool is_receivers_own(int status) {
+    return status == RDMAD_E_FABRIC || status == RDMAD_E_NOMEM;
+}
+
 static void read_ended(struct worker *w, struct op *op, int status, uint8_t outcome) {
     struct op_arrival *a = op->ended_arg;
     (void)w;
     (void)outcome;
     a->reading = NULL;
+    if (is_receivers_own(status)) {
+        if (!a->cancel)
+            a->cancel = status;
+        status = RDMAD_E_PEER_LOST;
+    }
     arrival_end(a, status);
     channel_touch(a->channel);
 }

@@ -5,6 +5,7 @@
  * A user's share is kept in its account, so a worker hears of it also with the user's first session
  * there (sessions.c). A peer's is kept by the fabrics.
  */
+#include "daemon/base/log.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/seam/call.h"
 #include <stdlib.h>
@@ -69,6 +70,13 @@ void plane_user_stats(const struct plane *p, struct user_id user, struct plane_u
 
 /* ---- peers ------------------------------------------------------------------------------- */
 
+static void tell_not_held(uint64_t peer) {
+    LOG_LIMITED(WARNING,
+                ("peer %lu: out of memory for its weight and rates, which are not held: `rdmactl "
+                 "reload` sets them again",
+                 (unsigned long)peer));
+}
+
 static void set_peer(struct call *c) {
     const struct call_user *about = call_user(c);
     const struct plane_share *share = &about->share;
@@ -79,7 +87,8 @@ static void set_peer(struct call *c) {
         struct op_fabric *fabric = &c->worker->links[i];
         if (fabric->ops->peer_share) {
             op_fabric_wake(fabric, c->worker->now_ns);
-            fabric->ops->peer_share(fabric->instance, about->peer, &says);
+            if (fabric->ops->peer_share(fabric->instance, about->peer, &says) < 0)
+                tell_not_held(about->peer);
         }
     }
     call_finish(c);

@@ -81,11 +81,14 @@ int verbs_link_open(struct fabric_link *fl, const char *host, const struct fabri
                     struct error *err) {
     struct verbs_link *l = verbs_link_of(fl);
     struct verbs_offer offer;
+    bool read = blob_read_offer(blob, &offer);
+    if (read) /* however this ends, the peer has its end, and lets go of it by that number */
+        l->base.number = offer.number;
     if (l->state != LINK_NEW) /* the device has gone meanwhile */
         return error_set(err, RDMAD_E_FABRIC, "%s", l->why.text);
     snprintf(l->host, sizeof l->host, "%s", host);
     int rc = 0;
-    if (!blob_read_offer(blob, &offer))
+    if (!read)
         rc = error_set(err, RDMAD_E_PROTOCOL,
                        "%s offers a connection in a way that is not version %u of the verbs "
                        "fabric: use the same rdmad on both sides",
