@@ -127,10 +127,15 @@ static struct lease *own_lease(const struct request *rq, uint64_t id, struct lea
     return NULL;
 }
 
+/* No lease is 0: older libraries ask for that to learn whether rdmad answers at all, each session
+ * every 30 s. They must get this error, as they take nothing else; but nothing was refused. */
 static void fail_not_own(const struct request *rq, uint64_t id) {
     struct error err;
     error_set(&err, RDMAD_E_NO_LEASE, "this session has granted no lease %" PRIu64, id);
-    serve_fail(rq, &err);
+    if (id)
+        serve_fail(rq, &err);
+    else
+        serve_error(rq, &err);
 }
 
 void serve_lease_renew(const struct request *rq, const void *body) {
