@@ -36,9 +36,15 @@ static const struct {
 static const struct {
     const char *what, *cause, *next;
 } of_event[] = {
-    {"peer", "lost", SEE_THERE}, {"peer", "unreachable", SEE_THERE}, {"peer", "up", ""},
-    {"admitted", "peer", ""},    {"link", "broken", SEE_THERE},      {"link", "up", ""},
-    {"link", "rebuilt", ""},     {"channel", "lost", SEE_THERE},
+    {"peer", "lost", SEE_THERE},
+    {"peer", "unreachable", SEE_THERE},
+    {"peer", "up", ""},
+    {"peer", "closed", ""},
+    {"admitted", "peer", ""},
+    {"link", "broken", SEE_THERE},
+    {"link", "up", ""},
+    {"link", "rebuilt", ""},
+    {"channel", "lost", SEE_THERE},
 };
 
 static const char *next_of_error(const char *name) {

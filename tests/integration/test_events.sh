@@ -288,6 +288,26 @@ eventually over
 has channel 'any(e["what"] == "channel" and e["cause"] == "ended" and "channel '"$end of session $session"' ended: " in e["text"]
     for e in d["events"])'
 
+echo "* a connection that nobody uses is closed, at both ends, and not lost"
+start_daemon c
+echo '{"peer": {"idle_ms": 300}}' >"$work/idle.json"
+mkdir "$work/idle"
+"$rdmad" --config "$work/idle.json" --runtime-dir "$work/idle" --listen 127.0.0.1:0 2>"$work/idle.log" &
+pids+=($!)
+await_daemon idle $!
+"$rdmactl" -d "$work/c" share "$work/hour" --ttl 100s >"$work/uri4" 2>/dev/null &
+pids+=($!)
+"$rdmactl" -d "$work/idle" fetch "$(first_line "$work/uri4" $!)" -o "$work/fetched" >/dev/null || fail "fetch"
+for name in idle c; do
+    eventually tells "$name" peer closed
+    ! grep -q '  peer lost' "$work/told" || fail "$name: it is called lost: $(cat "$work/told")"
+    id=$("$rdmactl" -d "$work/$name" -j events | python3 -c 'import json, sys
+print([e["id"] for e in json.load(sys.stdin)["events"] if e["what"] == "peer"][-1])')
+    "$rdmactl" -d "$work/$name" -j why peer "$id" >"$work/why"
+    has why 'd["next"] is None and "is closed, and made anew when it is needed: " in d["events"][-1]["text"] and
+        "nobody uses it" in d["events"][-1]["text"]'
+done
+
 echo "* a peer that dies, and its link"
 kill -KILL "${pids[0]}"
 # Who asks by the link hears that it is broken, or being made anew, and what to do.
