@@ -5,6 +5,7 @@
  * an event.
  */
 #include "daemon/base/events.h"
+#include "daemon/state/failure_text.h"
 #include "daemon/state/failures.h"
 #include "tests/unit/session_rig.h"
 #include <stdlib.h>
@@ -98,6 +99,23 @@ Test(failures, a_session_that_is_closing_is_looked_at_as_any_other) {
     cr_expect_eq(told(), 1);
     s->plane = s->leaving;
     s->leaving = NULL;
+}
+
+Test(failures, whose_bytes_may_be_partly_written_is_told) {
+    static const struct {
+        uint8_t opcode;
+        const char *words;
+    } cases[] = {{RDMAD_OP_WRITE, "; the target may be partly written"},
+                 {RDMAD_OP_READ, "; the reader's buffer may be partly written"},
+                 {RDMAD_OP_RECV, "; the receiver's buffer may be partly written"}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct plane_failure f = {.status = RDMAD_E_PEER_LOST,
+                                        .opcode = cases[i].opcode,
+                                        .outcome = RDMAD_FAILED_PARTIAL};
+        char text[RDMAD_TEXT_MAX + 1];
+        failure_text(&f, 1, "", text);
+        cr_expect_not_null(strstr(text, cases[i].words), "%s", text);
+    }
 }
 
 Test(failures, many_are_one_event_with_their_number_and_the_last) {
