@@ -384,7 +384,7 @@ Test(peer_lessee, a_session_that_closes_gives_its_leases_back) {
 
 /* ---- idle and dead --------------------------------------------------------------------------- */
 
-static char peer[] = "peer";
+static char peer[] = "peer", link_[] = "link";
 
 static bool is_of(void *what, const struct event_row *e) {
     return !strcmp(e->what, what);
@@ -410,6 +410,7 @@ Test(peer_lessee, an_owner_that_leaves_because_nobody_uses_it_is_not_lost) {
     fake_answer_all();
     expect_release(r, ref, true);
     owner_leaves_unused(r);
+    expect_last_event(link_, "closed", "it is closed with the connection to that daemon");
     expect_last_event(peer, "closed", "said: nobody uses it");
 }
 
@@ -427,6 +428,7 @@ Test(peer_lessee, an_idle_connection_is_silent_and_then_closed) {
     expect_release(r, ref, true);
     rig_advance(500 * MS);
     cr_expect_eq(raw_expect(r, PEER_MSG_LINK_GONE).link_gone.via, 1, "the link goes before");
+    expect_last_event(link_, "closed", "it is closed, as nobody used it");
     cr_expect_eq(fake_pending(FAKE_LANE_DROP), 1);
     fake_answer_all();
     rig_advance(59499 * MS);
