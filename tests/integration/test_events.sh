@@ -75,6 +75,9 @@ closed() { # the event comes first
 }
 eventually closed
 has session 'd["now"] == [] and any(e["what"] == "session" and "the night is bad" in e["text"] for e in d["events"])'
+a events --of "session:$session" >"$work/said"
+grep -q "admin session.kick (uid $(id -u)): uid $(id -u) ends session $session: the night is bad" "$work/said" ||
+    fail "who ended it, and why: $(cat "$work/said")"
 a -j why lease "$lease" >"$work/lease"
 has lease 'any("its owner is gone" in s for s in d["now"]) and any(e["cause"] == "ended" for e in d["events"]) and
     "start its owner" in d["next"]'
