@@ -88,11 +88,11 @@ static void why_session(struct why *w) {
         s->who.socket, (long)s->pid, s->closing ? "closing" : "open",
         rows_seconds(w->now_ns - s->since_ns), stats.ops, stats.ops_failed, stats.ops_inflight);
     const struct session_pause *p = session_paused(s);
+    char until[48] = "drain --off";
+    if (p && !p->by_drain)
+        snprintf(until, sizeof(until), "session resume %" PRIu64, s->id);
     if (p)
-        say(w,
-            "uid %u has paused it%s%s: nothing is taken from its rings until session resume "
-            "%" PRIu64,
-            (unsigned)p->uid, p->why[0] ? ", saying " : "", p->why, s->id);
+        say(w, "%s; nothing is taken from its rings until rdmactl %s", p->why, until);
     say_throttled(w, s);
     say_failures(w, s, false);
 }
