@@ -13,6 +13,7 @@
 #include "daemon/plane/plane.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/failure_text.h"
+#include "daemon/state/handle.h"
 #include "daemon/state/lease.h"
 #include "daemon/state/pause.h"
 #include <inttypes.h>
@@ -140,6 +141,28 @@ static void why_lease(struct why *w) {
     w->next = why_next_of(v.reason);
 }
 
+/* Leases of other daemons, of which sessions here are lessees: by the number that their owner's
+ * daemon gave them, so there may be several. */
+static void why_attach(struct why *w) {
+    list_for_each (node, &ctl_state(w->call)->sessions) {
+        const struct session *s = list_entry(node, struct session, node);
+        const struct handle *h;
+        uint32_t cursor = 0;
+        uint64_t number;
+        if (!ctl_sees(w->call, s))
+            continue;
+        while ((h = slots_next(&s->handles, &cursor, &number))) {
+            if (!h->remote || h->lease_id != w->id || h->stage != HANDLE_USABLE)
+                continue;
+            say(w,
+                "session %" PRIu64 " is lessee of it, %s, %" PRIu64
+                " bytes over %s, for another %.3f s",
+                s->id, h->uri, h->length, h->fabric ? h->fabric : "no link yet",
+                rows_seconds(clock_left(w->now_ns, h->deadline_ns)));
+        }
+    }
+}
+
 static void why_channel(struct why *w) {
     const struct channel *ch;
     uint32_t cursor = 0;
@@ -207,7 +230,8 @@ static const struct {
     const char *object;
     void (*now)(struct why *w);
 } objects[] = {{"session", why_session}, {"lease", why_lease},     {"link", why_link},
-               {"peer", why_peer},       {"channel", why_channel}, {"op", why_op}};
+               {"peer", why_peer},       {"channel", why_channel}, {"op", why_op},
+               {"attach", why_attach}};
 
 void ctl_why(struct ctl_call *call, const json_t *params) {
     const char *object = rpc_text(params, "object");
@@ -218,7 +242,8 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
         i++;
     if (i == sizeof(objects) / sizeof(objects[0])) {
         error_set(&why, RDMAD_E_INVAL,
-                  "there is no why of a %.20s: it is session, lease, link, peer, channel or op",
+                  "there is no why of \"%.20s\": it is session, lease, attach, link, peer, channel "
+                  "or op",
                   object);
         ctl_fail(call, &why);
         return;
@@ -233,7 +258,9 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
                   "nothing is known of %s %" PRIu64 ": it never was, was not yours, or is so long "
                   "ago that it is forgotten%s",
                   objects[i].object, w.id,
-                  strcmp(object, "lease") ? "" : "; of another machine's lease ask there");
+                  strcmp(object, "lease") ? ""
+                                          : "; of another machine's lease ask there, or why attach "
+                                            "what is known of it here");
         ctl_fail(call, &why);
         return;
     }

@@ -99,6 +99,8 @@ print([e["session"] for e in json.load(sys.stdin)["events"] if e["what"] == "att
 b -j why session "$session" >"$work/session"
 has session 'any(e["what"] == "attach" for e in d["events"])'
 fails 'of another machine'"'"'s lease ask there' b why lease 4711
+b -j why attach "$lease" >"$work/attach"
+has attach 'd["object"] == "attach" and d["now"] == [] and any(e["what"] == "attach" for e in d["events"])'
 
 echo "* ops that failed, when their session has gone, too"
 eventually tells b op RDMAD_E_
@@ -138,7 +140,14 @@ b -j why session "$session" >"$work/long"
 has long 'any("is open" in s for s in d["now"]) and sum("RDMAD_E_RANGE" in s for s in d["now"]) == 3 and
     any(e["what"] == "op" and "the last: WRITE '"$op"' of" in e["text"] for e in d["events"])'
 b -j why op "$op" >"$work/long"
-has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"])'
+has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"]) and
+    d["next"].startswith("an op stays within the bytes of its pool")'
+# While a session is its lessee, its own daemon says so, too.
+lease=${uri##*/lease/}
+lease=${lease%%\?*}
+b -j why attach "$lease" >"$work/attach"
+has attach 'len(d["now"]) == 1 and "session '"$session"' is lessee of it, rdmad://" in d["now"][0] and
+    " bytes over " in d["now"][0] and "secret" not in d["now"][0] and "key=" not in d["now"][0]'
 # More of the same are told after a minute, or when the program ends; of another kind at once.
 hang "${pids[0]}" # the owner's daemon
 echo 5 1000000000000 1000 >&7
@@ -326,7 +335,7 @@ has peer 'any(e["what"] == "peer" and e["cause"] == "lost" for e in d["events"])
 
 echo "* who asks for what there is not"
 fails 'nothing is known of lease 4711' b why lease 4711
-fails 'there is no why of a cow' b why cow 1
+fails 'there is no why of "cow"' b why cow 1
 fails 'is no number' b why lease x
 
 [ "$(id -u)" = 0 ] || {
