@@ -76,7 +76,13 @@ void failure_text(const struct plane_failure *f, uint64_t session, const char *b
                                                : ", refused",
                      rdmad_error_name(f->status), rdmad_error_text(f->status),
                      outcome_words(f->opcode, f->outcome));
+    char range[96];
     const char *more = advice(f->status);
+    if (f->status == RDMAD_E_RANGE && f->lease) {
+        snprintf(range, sizeof(range), "; from byte %" PRIu64 " of its lease on%s", f->offset,
+                 more + 1);
+        more = range;
+    }
     if (n > 0 && (size_t)n + strlen(more) <= RDMAD_TEXT_MAX) /* half of it helps nobody */
         memcpy(text + n, more, strlen(more) + 1);
 }

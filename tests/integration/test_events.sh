@@ -142,6 +142,9 @@ has long 'any("is open" in s for s in d["now"]) and sum("RDMAD_E_RANGE" in s for
 b -j why op "$op" >"$work/long"
 has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"]) and
     d["next"].startswith("an op stays within the bytes of its pool")'
+b why op "$op" >"$work/said"
+grep -q '; from byte 1000000000000 of its lease on it reaches past the end of its pool or lease' "$work/said" ||
+    fail "where the op begins: $(cat "$work/said")"
 # While a session is its lessee, its own daemon says so, too.
 lease=${uri##*/lease/}
 lease=${lease%%\?*}

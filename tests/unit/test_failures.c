@@ -118,6 +118,23 @@ Test(failures, whose_bytes_may_be_partly_written_is_told) {
     }
 }
 
+Test(failures, of_a_range_it_is_told_where_it_begins) {
+    struct plane_failure f = {.status = RDMAD_E_RANGE,
+                              .opcode = RDMAD_OP_WRITE,
+                              .length = 64,
+                              .lease = 3,
+                              .offset = 4000,
+                              .outcome = RDMAD_FAILED_UNTOUCHED};
+    char text[RDMAD_TEXT_MAX + 1];
+    failure_text(&f, 1, "", text);
+    cr_expect_not_null(strstr(text, "(64 bytes, "), "%s", text);
+    cr_expect_not_null(strstr(text, "; from byte 4000 of its lease on it reaches past the end"),
+                       "%s", text);
+    f.lease = 0;
+    failure_text(&f, 1, "", text);
+    cr_expect_not_null(strstr(text, "; it reaches past the end"), "%s", text);
+}
+
 Test(failures, many_are_one_event_with_their_number_and_the_last) {
     struct session *s = session_of(1000);
     for (unsigned i = 1; i <= 100; i++)
