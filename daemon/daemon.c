@@ -176,12 +176,21 @@ static void daemon_take_rules(struct daemon *d, struct config *loaded,
     rules_free(old);
 }
 
+static void audit_reload(const struct settings_changes *changes) {
+    char more[40] = "";
+    if (changes->more)
+        snprintf(more, sizeof(more), " and %u more", changes->more);
+    AUDIT(ADMIN, "reload", audit_nobody(), audit_nothing(),
+          ("settings reloaded%s%s%s", changes->length ? ": " : "", changes->text, more));
+}
+
 /* For a signal and for rdmactl alike. The manager is told when it is over, however it went; whoever
  * asked is told what went wrong. */
 static int daemon_reload(struct state *st, void (*later)(void *arg, const char *key), void *arg,
                          struct error *err) {
     struct daemon *d = container_of(st, struct daemon, state);
     struct config loaded;
+    struct settings_changes changes = {0};
     if (st->stopping) { /* to tell that it is ready again would be a lie */
         LOG(NOTICE, ("settings not reloaded: rdmad is stopping"));
         return error_set(err, RDMAD_E_SHUTDOWN, "settings not reloaded: rdmad is stopping");
@@ -194,11 +203,11 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
         EVENT("settings", "wrong", audit_nobody(), audit_nothing(), ("%s", err->text));
     } else {
         handover_keep_port(&d->before, &loaded);
-        settings_reload(&d->config, &loaded, later, arg);
+        settings_reload(&d->config, &loaded, &changes, later, arg);
         daemon_take_rules(d, &loaded, later, arg);
         apply_reloadable(d);
         audit_reopen(d->config.audit_file);
-        AUDIT(ADMIN, "reload", audit_nobody(), audit_nothing(), ("settings reloaded"));
+        audit_reload(&changes);
         rc = identity_reload(st, true, err);
     }
     greeting_manager(&d->state);

@@ -133,11 +133,9 @@ static void check_enough(const struct config *c, uint64_t have) {
                       " peers (peer.max) may need %" PRIu64 ": %s",
                       have, c->max_sessions, c->max_peers, need, remedy));
     else if (have < worst)
-        LOG(NOTICE, ("%" PRIu64 " files can be open, and clients who leave answers unread and "
-                     "memory unready can make rdmad keep %" PRIu64 " (%" PRIu64
-                     " limits.sessions, %" PRIu64 " limits.mappings), so that others are turned "
-                     "away: %s",
-                     have, worst, c->max_sessions, mappings, remedy));
+        LOG(INFO, ("rude clients can make rdmad keep %" PRIu64 " (%" PRIu64
+                   " limits.sessions, %" PRIu64 " limits.mappings) files open, of %" PRIu64 ": %s",
+                   worst, c->max_sessions, mappings, have, remedy));
 }
 
 uint64_t instance_raise_limits(const struct config *c) {

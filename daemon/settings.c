@@ -9,6 +9,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/config/schema.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,14 +111,50 @@ void settings_plane(const struct config *c, struct plane_settings *out) {
     fabric_part(c, &out->fabric_settings);
 }
 
+#define VALUE_WORDS 64u  /* a longer text is cut */
+#define CHANGES_MAX 200u /* bytes; room is left for what is said before and after */
+
+static const char *value_words(const struct setting *s, const struct config *c,
+                               char words[VALUE_WORDS]) {
+    const char *at = (const char *)c + s->offset;
+    uint64_t number;
+    bool on;
+    if (s->type == SETTING_NUMBER) {
+        memcpy(&number, at, sizeof(number));
+        snprintf(words, VALUE_WORDS, "%" PRIu64, number);
+    } else if (s->type == SETTING_BOOL) {
+        memcpy(&on, at, sizeof(on));
+        snprintf(words, VALUE_WORDS, "%s", on ? "true" : "false");
+    } else {
+        snprintf(words, VALUE_WORDS, "\"%.60s\"", at);
+    }
+    return words;
+}
+
+static void changes_add(struct settings_changes *ch, const struct setting *s,
+                        const struct config *was, const struct config *is) {
+    char before[VALUE_WORDS], after[VALUE_WORDS], words[2 * VALUE_WORDS + 100];
+    int n = snprintf(words, sizeof(words), "%s%s %s -> %s%s", ch->length ? ", " : "", s->key,
+                     value_words(s, was, before), value_words(s, is, after),
+                     s->restart ? " at the next start" : "");
+    if (ch->more || ch->length + (size_t)n > CHANGES_MAX) {
+        ch->more++;
+        return;
+    }
+    memcpy(ch->text + ch->length, words, (size_t)n + 1);
+    ch->length += (size_t)n;
+}
+
 void settings_reload(struct config *live, const struct config *loaded,
-                     void (*later)(void *arg, const char *key), void *arg) {
+                     struct settings_changes *changes, void (*later)(void *arg, const char *key),
+                     void *arg) {
     for (size_t i = 0; i < settings_count; i++) {
         const struct setting *s = &settings[i];
         void *to = (char *)live + s->offset;
         const void *from = (const char *)loaded + s->offset;
         if (!memcmp(to, from, s->size))
             continue;
+        changes_add(changes, s, live, loaded);
         if (!s->restart) {
             memcpy(to, from, s->size);
             continue;

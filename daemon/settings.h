@@ -13,9 +13,18 @@ void settings_plane(const struct config *c, struct plane_settings *out);
 /* The addresses that listen stands for. Asks the resolver, so only at the start. */
 void settings_look_up(struct fabric_settings *out);
 
-/* Copies from loaded to live what may change while running. A setting that needs a restart and
- * differs stays as it is; it is named in the log, and later is called for it. */
+/* What a reload has changed: "a.b 1 -> 2, c true -> false at the next start", as many as fit, and
+ * how many more there are. All zero: nothing. */
+struct settings_changes {
+    char text[RDMAD_TEXT_MAX + 1];
+    size_t length;
+    unsigned more;
+};
+
+/* Copies from loaded to live what may change while running, and says what did. A setting that needs
+ * a restart and differs stays as it is; it is named in the log, and later is called for it. */
 void settings_reload(struct config *live, const struct config *loaded,
-                     void (*later)(void *arg, const char *key), void *arg);
+                     struct settings_changes *changes, void (*later)(void *arg, const char *key),
+                     void *arg);
 
 #endif

@@ -63,7 +63,7 @@ static const struct command commands[] = {
     {"trace", NULL, cmd_trace,
      "[-n COUNT] [--for TIME] [--session ID] [--uid UID] [--peer NAME|ID]",
      "Ops as they end, one a line, with the way they took and how long it took them."},
-    {"why", NULL, cmd_why, "session|lease|link|peer|channel|op ID",
+    {"why", NULL, cmd_why, "session|lease|attach|link|peer|channel|op ID",
      "How something stands, and what is remembered of it, in sentences."},
     {"metrics", NULL, cmd_metrics, "[-f FORMAT]",
      "Counters, gauges and histograms as OpenMetrics or in the Prometheus text format."},

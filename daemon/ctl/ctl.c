@@ -20,6 +20,7 @@
 #include "daemon/ctl/ctl.h"
 #include "daemon/base/audit.h"
 #include "daemon/ctl/call.h"
+#include "daemon/ctl/call_words.h"
 #include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/listener.h"
 #include <assert.h>
@@ -175,10 +176,9 @@ static void audit_call(const struct ctl_conn *conn, const struct ctl_method *met
         object = audit_object("lease", rpc_uint(params, "id"));
     else if (!strncmp(method->name, "session.", 8))
         object = audit_object("session", rpc_uint(params, "id"));
-    const char *who = method->right == CTL_ACT ? rpc_text(params, "who") : NULL;
+    char words[CALL_WORDS];
     AUDIT(ADMIN, method->name, audit_user(conn->caller.who.uid, conn->pid), object,
-          ("uid %u calls %s%s%s%s%s", (unsigned)conn->caller.who.uid, method->name, who ? " " : "",
-           who ? who : "", who ? " " : "", who ? rpc_text(params, "set") : ""));
+          ("uid %u %s", (unsigned)conn->caller.who.uid, call_words(method->name, params, words)));
 }
 
 static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {

@@ -14,6 +14,7 @@
 #include "daemon/ctl/tally_json.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
+#include "daemon/state/ring_object.h"
 #include "daemon/state/session.h"
 
 #define OTHER "other"
@@ -69,7 +70,8 @@ static void rows_audit(struct metrics_writer *w) {
 struct rows_of {
     struct usage_sums sums[USAGE_ROWS + 1];
     uint64_t sessions[USAGE_ROWS + 1], inflight[USAGE_ROWS + 1]; /* of a user */
-    uint64_t links[USAGE_ROWS + 1];                              /* of a peer */
+    uint64_t in_rings[USAGE_ROWS + 1];
+    uint64_t links[USAGE_ROWS + 1]; /* of a peer */
     struct state *state;
 };
 
@@ -141,8 +143,10 @@ static void add_user(struct rows_of *r, const struct usage_user *user) {
         const struct session *s = list_entry(node, struct session, usage_node);
         session_usage(s, &r->sums[user->row], NULL);
         r->sessions[user->row]++;
-        if (s->plane)
-            r->inflight[user->row] += plane_session_stats_now(s->plane).ops_inflight;
+        if (!s->plane)
+            continue;
+        r->inflight[user->row] += plane_session_stats_now(s->plane).ops_inflight;
+        r->in_rings[user->row] += ring_objects_unread(s);
     }
 }
 
@@ -170,6 +174,9 @@ static void rows_users(struct metrics_writer *w, const struct state *st) {
     metrics_family(w, METRICS_GAUGE, "rdmad_user_ops_inflight", NULL,
                    "Transfers of the user's sessions that are in flight.");
     print_rows(w, u, u->nusers, label_user, r.inflight, sizeof(r.inflight[0]));
+    metrics_family(w, METRICS_GAUGE, "rdmad_user_ops_in_rings", NULL,
+                   "Ops that the user's programs have submitted and the daemon has not taken yet.");
+    print_rows(w, u, u->nusers, label_user, r.in_rings, sizeof(r.in_rings[0]));
 }
 
 static void rows_throttled(struct metrics_writer *w, const struct state *st) {

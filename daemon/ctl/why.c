@@ -13,6 +13,7 @@
 #include "daemon/plane/plane.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/failure_text.h"
+#include "daemon/state/handle.h"
 #include "daemon/state/lease.h"
 #include "daemon/state/pause.h"
 #include <inttypes.h>
@@ -88,11 +89,11 @@ static void why_session(struct why *w) {
         s->who.socket, (long)s->pid, s->closing ? "closing" : "open",
         rows_seconds(w->now_ns - s->since_ns), stats.ops, stats.ops_failed, stats.ops_inflight);
     const struct session_pause *p = session_paused(s);
+    char until[48] = "drain --off";
+    if (p && !p->by_drain)
+        snprintf(until, sizeof(until), "session resume %" PRIu64, s->id);
     if (p)
-        say(w,
-            "uid %u has paused it%s%s: nothing is taken from its rings until session resume "
-            "%" PRIu64,
-            (unsigned)p->uid, p->why[0] ? ", saying " : "", p->why, s->id);
+        say(w, "%s; nothing is taken from its rings until rdmactl %s", p->why, until);
     say_throttled(w, s);
     say_failures(w, s, false);
 }
@@ -138,6 +139,28 @@ static void why_lease(struct why *w) {
     lease_ended_error(v.id, v.reason, v.ended_ago_ns, &why);
     say(w, "%s", why.text);
     w->next = why_next_of(v.reason);
+}
+
+/* Leases of other daemons, of which sessions here are lessees: by the number that their owner's
+ * daemon gave them, so there may be several. */
+static void why_attach(struct why *w) {
+    list_for_each (node, &ctl_state(w->call)->sessions) {
+        const struct session *s = list_entry(node, struct session, node);
+        const struct handle *h;
+        uint32_t cursor = 0;
+        uint64_t number;
+        if (!ctl_sees(w->call, s))
+            continue;
+        while ((h = slots_next(&s->handles, &cursor, &number))) {
+            if (!h->remote || h->lease_id != w->id || h->stage != HANDLE_USABLE)
+                continue;
+            say(w,
+                "session %" PRIu64 " is lessee of it, %s, %" PRIu64
+                " bytes over %s, for another %.3f s",
+                s->id, h->uri, h->length, h->fabric ? h->fabric : "no link yet",
+                rows_seconds(clock_left(w->now_ns, h->deadline_ns)));
+        }
+    }
 }
 
 static void why_channel(struct why *w) {
@@ -207,7 +230,8 @@ static const struct {
     const char *object;
     void (*now)(struct why *w);
 } objects[] = {{"session", why_session}, {"lease", why_lease},     {"link", why_link},
-               {"peer", why_peer},       {"channel", why_channel}, {"op", why_op}};
+               {"peer", why_peer},       {"channel", why_channel}, {"op", why_op},
+               {"attach", why_attach}};
 
 void ctl_why(struct ctl_call *call, const json_t *params) {
     const char *object = rpc_text(params, "object");
@@ -218,7 +242,8 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
         i++;
     if (i == sizeof(objects) / sizeof(objects[0])) {
         error_set(&why, RDMAD_E_INVAL,
-                  "there is no why of a %.20s: it is session, lease, link, peer, channel or op",
+                  "there is no why of \"%.20s\": it is session, lease, attach, link, peer, channel "
+                  "or op",
                   object);
         ctl_fail(call, &why);
         return;
@@ -233,7 +258,9 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
                   "nothing is known of %s %" PRIu64 ": it never was, was not yours, or is so long "
                   "ago that it is forgotten%s",
                   objects[i].object, w.id,
-                  strcmp(object, "lease") ? "" : "; of another machine's lease ask there");
+                  strcmp(object, "lease") ? ""
+                                          : "; of another machine's lease ask there, or why attach "
+                                            "what is known of it here");
         ctl_fail(call, &why);
         return;
     }

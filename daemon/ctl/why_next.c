@@ -30,15 +30,29 @@ static const struct {
                              "the old one"},
     {RDMAD_E_PEER_LOST, SEE_THERE},
     {RDMAD_E_UNREACHABLE, SEE_THERE},
+    {RDMAD_E_LIMIT, "rdmactl limit show tells whose limit that is, and limit set raises it until "
+                    "rdmad ends; in a file it stays (rdmad.json(5))"},
+    {RDMAD_E_RANGE, "an op stays within the bytes of its pool and of its lease: pool show and, at "
+                    "its owner's machine, lease show tell how many they have"},
+    {RDMAD_E_RIGHTS, "ask its owner for a lease with that right: rdmactl share gives the right to "
+                     "read alone"},
+    {RDMAD_E_TIMEOUT, "see whether the other machine is slow, busy or away (rdmactl why link, link "
+                      "show), or give the op more time"},
 };
 
 /* Events that are no errors. next "": whatever was before is over. */
 static const struct {
     const char *what, *cause, *next;
 } of_event[] = {
-    {"peer", "lost", SEE_THERE}, {"peer", "unreachable", SEE_THERE}, {"peer", "up", ""},
-    {"admitted", "peer", ""},    {"link", "broken", SEE_THERE},      {"link", "up", ""},
-    {"link", "rebuilt", ""},     {"channel", "lost", SEE_THERE},
+    {"peer", "lost", SEE_THERE},
+    {"peer", "unreachable", SEE_THERE},
+    {"peer", "up", ""},
+    {"peer", "closed", ""},
+    {"admitted", "peer", ""},
+    {"link", "broken", SEE_THERE},
+    {"link", "up", ""},
+    {"link", "rebuilt", ""},
+    {"channel", "lost", SEE_THERE},
 };
 
 static const char *next_of_error(const char *name) {

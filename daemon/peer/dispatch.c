@@ -42,6 +42,7 @@ static void dispatch_bye(struct peer *p, const struct peer_msg *msg) {
         return;
     if (!greeting && !leaves && m->code)
         tables_of(p)->returning.unwanted = true;
+    p->unused = !greeting && !m->code && !p->used;
     peer_end(p, &why);
 }
 

@@ -209,7 +209,11 @@ static void remember_unreached(const struct peer *p, const struct error *why) {
 
 /* An end of what was, or a try that came to nothing; the audit has told of others. */
 static void remember_loss(const struct peer *p, enum peer_stage was, const struct error *why) {
-    if (was == PEER_UP)
+    if (was == PEER_UP && p->unused)
+        EVENT("peer", "closed", peer_who(p), audit_object("peer", p->id),
+              ("the connection to peer %s at %s is closed, and made anew when it is needed: %s",
+               p->name, p->address, why->text));
+    else if (was == PEER_UP)
         EVENT("peer", "lost", peer_who(p), audit_object("peer", p->id),
               ("peer %s at %s is gone: %s", p->name, p->address, why->text));
     else if (p->outgoing)
@@ -272,7 +276,9 @@ static void peer_lose(struct peer *p) {
     list_remove(&p->waiter_node);
     if (was == PEER_UP)
         LOG_LIMITED_OF(peer_log(p), INFO,
-                       ("peer %s at %s is gone: %s", p->name, p->address, why.text),
+                       ("peer %s at %s is %s: %s", p->name, p->address,
+                        p->unused ? "no longer connected, and will be when it is needed" : "gone",
+                        why.text),
                        FIELD_U64("PEER", p->id));
     else if (!p->audited)
         LOG_LIMITED_OF(peer_log(p), INFO, ("no peer at %s: %s", p->address, why.text),

@@ -246,6 +246,7 @@ void plane_session_latency(const struct plane_session *s, struct histogram *to);
 struct plane_failure {
     uint64_t at_ns, user_data, length, bytes; /* bytes: that were placed all the same */
     uint64_t lease;                           /* the owner's number of it; 0: there is none */
+    uint64_t offset;                          /* in that */
     uint64_t nth;  /* of all those of the session that ended with this status, from 1 on */
     uint64_t peer; /* to whom it went, or would have gone (plane_lane_peer); 0: to none */
     int status;

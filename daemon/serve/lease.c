@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/state/lease_terms.h"
 #include "daemon/state/origin.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static void answer_grant(const struct request *rq, struct lease *l) {
 /* again NULL: a new one. */
 static void grant(const struct request *rq, const struct rdmad_lease_grant_req *req,
                   const struct lease_again *again) {
+    char words[LEASE_WORDS];
     struct lease_terms terms;
     struct lease *l;
     struct error err;
@@ -93,10 +95,9 @@ static void grant(const struct request *rq, const struct rdmad_lease_grant_req *
         return;
     }
     AUDIT(GRANTED, "lease", session_who(rq->session), audit_object("lease", l->id),
-          ("session %" PRIu64 " %s lease %" PRIu64 " of %" PRIu64 " bytes, rights 0x%" PRIx32
-           ", scope %u, name \"%s\"",
-           rq->session->id, again ? "brings back" : "grants", l->id, l->terms.length,
-           l->terms.rights, (unsigned)l->terms.scope, l->terms.name));
+          ("session %" PRIu64 " %s lease %" PRIu64 " of %" PRIu64 " bytes %s", rq->session->id,
+           again ? "brings back" : "grants", l->id, l->terms.length,
+           lease_words(&l->terms, words)));
     answer_grant(rq, l);
 }
 
@@ -127,10 +128,15 @@ static struct lease *own_lease(const struct request *rq, uint64_t id, struct lea
     return NULL;
 }
 
+/* No lease is 0: older libraries ask for that to learn whether rdmad answers at all, each session
+ * every 30 s. They must get this error, as they take nothing else; but nothing was refused. */
 static void fail_not_own(const struct request *rq, uint64_t id) {
     struct error err;
     error_set(&err, RDMAD_E_NO_LEASE, "this session has granted no lease %" PRIu64, id);
-    serve_fail(rq, &err);
+    if (id)
+        serve_fail(rq, &err);
+    else
+        serve_error(rq, &err);
 }
 
 void serve_lease_renew(const struct request *rq, const void *body) {

@@ -14,6 +14,10 @@ void serve_reply(const struct request *rq, const void *body, size_t size, const 
                  nfds);
 }
 
+void serve_error(const struct request *rq, const struct error *why) {
+    session_send_error(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, why);
+}
+
 void serve_fail(const struct request *rq, const struct error *why) {
     const struct session *s = rq->session;
     const char *cause = audit_cause_of(why->code);
@@ -21,7 +25,7 @@ void serve_fail(const struct request *rq, const struct error *why) {
         return; /* its client asks the next daemon, as if this one had died over it */
     if (cause)
         AUDIT(REFUSED, cause, session_who(s), audit_object("session", s->id), ("%s", why->text));
-    session_send_error(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, why);
+    serve_error(rq, why);
 }
 
 bool serve_text_ok(const char *field, size_t size) {

@@ -20,6 +20,8 @@ void serve_reply(const struct request *rq, const void *body, size_t size, const 
 /* Who could go on with the next daemon is refused nothing because this one stops: it gets no
  * answer, and asks there. */
 void serve_fail(const struct request *rq, const struct error *why);
+/* An error, too, but of who was refused nothing: no event, and the audit does not count it. */
+void serve_error(const struct request *rq, const struct error *why);
 
 /* Whether a fixed text field is NUL-terminated and zero-filled after that. */
 bool serve_text_ok(const char *field, size_t size);

@@ -9,6 +9,7 @@
 #include "daemon/serve/handlers.h"
 #include "daemon/state/delegate.h"
 #include "daemon/state/handle.h"
+#include "daemon/state/lease_terms.h"
 #include "daemon/state/origin.h"
 #include <inttypes.h>
 
@@ -52,6 +53,7 @@ void serve_attach_resume(const struct request *rq, const void *body) {
 void serve_part_resume(const struct request *rq, const void *body) {
     const struct rdmad_part_resume_req *req = body;
     const struct session *s = rq->session;
+    char words[LEASE_WORDS];
     struct lease *l;
     struct error err;
     if (origin_check_resumed(s, "what others made of its leases", &err) ||
@@ -61,7 +63,7 @@ void serve_part_resume(const struct request *rq, const void *body) {
     }
     AUDIT(GRANTED, "part", session_who(s), audit_object("lease", l->id),
           ("session %" PRIu64 " brings back lease %" PRIu64 " of %" PRIu64
-           " bytes, rights 0x%" PRIx32 ", which was made of lease %" PRIu64,
-           s->id, l->id, l->terms.length, l->terms.rights, l->parent->id));
+           " bytes %s, which was made of lease %" PRIu64,
+           s->id, l->id, l->terms.length, lease_words(&l->terms, words), l->parent->id));
     serve_reply(rq, NULL, 0, NULL, 0);
 }

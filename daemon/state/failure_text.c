@@ -18,14 +18,16 @@ static const char *op_word(uint8_t opcode) {
     return opcode < RDMAD_OP_COUNT ? words[opcode] : "op";
 }
 
-static const char *outcome_words(uint8_t outcome) {
+static const char *outcome_words(uint8_t opcode, uint8_t outcome) {
     switch (outcome) {
     case RDMAD_DONE:
         return "done";
     case RDMAD_FAILED_UNTOUCHED:
         return "nothing was touched";
     case RDMAD_FAILED_PARTIAL:
-        return "the target may be partly written";
+        return opcode == RDMAD_OP_READ   ? "the reader's buffer may be partly written"
+               : opcode == RDMAD_OP_RECV ? "the receiver's buffer may be partly written"
+                                         : "the target may be partly written";
     default:
         return "nobody knows whether it was done";
     }
@@ -65,15 +67,22 @@ void failure_text(const struct plane_failure *f, uint64_t session, const char *b
                   char text[RDMAD_TEXT_MAX + 1]) {
     char object[32 + sizeof(f->node) + 8];
     object_words(f, object, sizeof(object));
-    int n = snprintf(
-        text, RDMAD_TEXT_MAX + 1,
-        "%s%s %" PRIu64 " of session %" PRIu64 " (%" PRIu64 " bytes%s%s) ended with %s: %s; %s",
-        before, op_word(f->opcode), f->user_data, session, f->length, object,
-        f->route == PLANE_LINK    ? ", by a link"
-        : f->route == PLANE_LOCAL ? ", on this machine"
-                                  : ", refused",
-        rdmad_error_name(f->status), rdmad_error_text(f->status), outcome_words(f->outcome));
+    int n = snprintf(text, RDMAD_TEXT_MAX + 1,
+                     "%s%s %" PRIu64 " of session %" PRIu64 " (%" PRIu64
+                     " bytes%s%s) ended with %s: %s; %s",
+                     before, op_word(f->opcode), f->user_data, session, f->length, object,
+                     f->route == PLANE_LINK    ? ", by a link"
+                     : f->route == PLANE_LOCAL ? ", on this machine"
+                                               : ", refused",
+                     rdmad_error_name(f->status), rdmad_error_text(f->status),
+                     outcome_words(f->opcode, f->outcome));
+    char range[96];
     const char *more = advice(f->status);
+    if (f->status == RDMAD_E_RANGE && f->lease) {
+        snprintf(range, sizeof(range), "; from byte %" PRIu64 " of its lease on%s", f->offset,
+                 more + 1);
+        more = range;
+    }
     if (n > 0 && (size_t)n + strlen(more) <= RDMAD_TEXT_MAX) /* half of it helps nobody */
         memcpy(text + n, more, strlen(more) + 1);
 }

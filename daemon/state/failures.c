@@ -158,12 +158,7 @@ void failures_end(struct session *s) {
     delist(s);
     plane_session_failed(s->leaving, failed);
     unsigned count = plane_session_failures(s->leaving, recent);
-    for (unsigned i = 0; i < count; i++) {
-        unsigned code = (unsigned)-recent[i].status;
-        if (code < PLANE_CODES && recent[i].nth > f->told[code])
-            tell(s, code, recent[i].nth, &recent[i], now_ns);
-    }
     for (unsigned code = 1; code < PLANE_CODES; code++)
         if (failed[code] > f->told[code])
-            tell(s, code, failed[code], NULL, now_ns);
+            tell(s, code, failed[code], last_of(recent, count, code), now_ns);
 }

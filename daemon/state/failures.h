@@ -5,7 +5,7 @@
  * A worker says that a session has failures that were not told. A second later they are: an event
  * for each status, with how many there were, and the last of them. Of a session and a status more
  * are told after a minute, so a program that fails all the time makes one event a minute of each.
- * What is not told when the session ends is told then, of its last ops each.
+ * What is not told when the session ends is told then, in the same way.
  *
  * Once a second at most 64 sessions are looked at, users in turn and a user's sessions in turn, and
  * at most four statuses of each are told. So a user whose programs all fail without pause makes its

@@ -7,6 +7,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/state/pool.h"
 #include <inttypes.h>
+#include <stdio.h>
 
 static int check_ttl(const struct state *st, uint64_t ttl_ns, struct error *err) {
     uint64_t max_ms = st->config->lease_max_ttl_ms;
@@ -26,6 +27,33 @@ struct scope lease_scope(const struct lease_terms *t) {
                           .uid = t->scope_uid,
                           .peer = t->scope_peer,
                           .tenant = walled ? t->tenant : SCOPE_TENANTS_ALL};
+}
+
+static const char *rights_words(uint32_t rights) {
+    static const char *const words[] = {
+        [RDMAD_RIGHT_READ] = "to read",
+        [RDMAD_RIGHT_WRITE] = "to write",
+        [RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE] = "to read and write",
+        [RDMAD_RIGHT_ATOMIC] = "for atomics",
+        [RDMAD_RIGHT_READ | RDMAD_RIGHT_ATOMIC] = "to read and for atomics",
+        [RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC] = "to write and for atomics",
+        [RDMAD_RIGHTS_DEFAULT | RDMAD_RIGHT_ATOMIC] = "to read and write and for atomics",
+    };
+    const char *found = words[rights & (RDMAD_RIGHTS_DEFAULT | RDMAD_RIGHT_ATOMIC)];
+    return found ? found : "for nothing";
+}
+
+const char *lease_words(const struct lease_terms *t, char words[LEASE_WORDS]) {
+    char uid[16];
+    snprintf(uid, sizeof(uid), "uid %" PRIu32, t->scope_uid);
+    snprintf(words, LEASE_WORDS, "%s%s, for %s%s%s%s%s", rights_words(t->rights),
+             t->rights & RDMAD_RIGHT_DELEGATE ? " and to hand on" : "",
+             t->scope == RDMAD_SCOPE_UID    ? uid
+             : t->scope == RDMAD_SCOPE_PEER ? "the node "
+                                            : "anybody",
+             t->scope == RDMAD_SCOPE_PEER ? t->scope_peer : "", t->name[0] ? ", named \"" : "",
+             t->name, t->name[0] ? "\"" : "");
+    return words;
 }
 
 /* Renewals cost, and not only the owner may cause them. */

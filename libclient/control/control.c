@@ -274,10 +274,11 @@ void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *requ
 
 /* ---- whether it hangs ---------------------------------------------------------------------- */
 
-/* No lease has number 0. */
+/* No watch has number 0, so this ends none; and that answer no daemon counts or remembers. */
+static const struct rdmad_names_unwatch_req nothing = {.watch = 0};
+
 void rdmad_control_ask(struct rdmad_session *s) {
-    struct rdmad_lease_stat_req nothing = {.lease = 0};
-    rdmad_control_post(s, RDMAD_MSG_LEASE_STAT, &nothing, sizeof(nothing));
+    rdmad_control_post(s, RDMAD_MSG_NAMES_UNWATCH, &nothing, sizeof(nothing));
 }
 
 void rdmad_control_give_up(struct rdmad_session *s, const char *asked_to) {
@@ -434,8 +435,7 @@ int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *reque
 }
 
 void rdmad_control_prod(struct rdmad_session *s) {
-    struct rdmad_lease_stat_req nothing = {.lease = 0};
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
+    struct rdmad_call call = {.type = RDMAD_MSG_NAMES_UNWATCH,
                               .request = &nothing,
                               .request_size = sizeof(nothing),
                               .quiet = true,

@@ -75,6 +75,9 @@ closed() { # the event comes first
 }
 eventually closed
 has session 'd["now"] == [] and any(e["what"] == "session" and "the night is bad" in e["text"] for e in d["events"])'
+a events --of "session:$session" >"$work/said"
+grep -q "admin session.kick (uid $(id -u)): uid $(id -u) ends session $session: the night is bad" "$work/said" ||
+    fail "who ended it, and why: $(cat "$work/said")"
 a -j why lease "$lease" >"$work/lease"
 has lease 'any("its owner is gone" in s for s in d["now"]) and any(e["cause"] == "ended" for e in d["events"]) and
     "start its owner" in d["next"]'
@@ -96,6 +99,8 @@ print([e["session"] for e in json.load(sys.stdin)["events"] if e["what"] == "att
 b -j why session "$session" >"$work/session"
 has session 'any(e["what"] == "attach" for e in d["events"])'
 fails 'of another machine'"'"'s lease ask there' b why lease 4711
+b -j why attach "$lease" >"$work/attach"
+has attach 'd["object"] == "attach" and d["now"] == [] and any(e["what"] == "attach" for e in d["events"])'
 
 echo "* ops that failed, when their session has gone, too"
 eventually tells b op RDMAD_E_
@@ -135,7 +140,17 @@ b -j why session "$session" >"$work/long"
 has long 'any("is open" in s for s in d["now"]) and sum("RDMAD_E_RANGE" in s for s in d["now"]) == 3 and
     any(e["what"] == "op" and "the last: WRITE '"$op"' of" in e["text"] for e in d["events"])'
 b -j why op "$op" >"$work/long"
-has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"])'
+has long 'any("WRITE '"$op"' of" in s for s in d["now"]) and any(e["id"] == '"$op"' for e in d["events"]) and
+    d["next"].startswith("an op stays within the bytes of its pool")'
+b why op "$op" >"$work/said"
+grep -q '; from byte 1000000000000 of its lease on it reaches past the end of its pool or lease' "$work/said" ||
+    fail "where the op begins: $(cat "$work/said")"
+# While a session is its lessee, its own daemon says so, too.
+lease=${uri##*/lease/}
+lease=${lease%%\?*}
+b -j why attach "$lease" >"$work/attach"
+has attach 'len(d["now"]) == 1 and "session '"$session"' is lessee of it, rdmad://" in d["now"][0] and
+    " bytes over " in d["now"][0] and "secret" not in d["now"][0] and "key=" not in d["now"][0]'
 # More of the same are told after a minute, or when the program ends; of another kind at once.
 hang "${pids[0]}" # the owner's daemon
 echo 5 1000000000000 1000 >&7
@@ -166,10 +181,10 @@ echo "* 8,000 of them are a few events, which count them all"
 began=$SECONDS
 awk 'BEGIN { while (n++ < 1000) print "8 1000000000000 1000" }' |
     RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/tests/integration/failing_ops" "$uri" >"$work/failed" || fail "the flood"
-# One a minute while it goes on, each of the last eight when it ends.
+# One a minute while it goes on, and one when it ends.
 flood() {
     b -j events --since 1h >"$work/hour"
-    python3 - "$work/hour" "$session" $(((SECONDS - began) / 60 + 9)) <<'PYTHON'
+    python3 - "$work/hour" "$session" $(((SECONDS - began) / 60 + 2)) <<'PYTHON'
 import json, re, sys
 ops = [e for e in json.load(open(sys.argv[1]))["events"] if e["what"] == "op" and e["session"] and e["session"] > int(sys.argv[2])]
 count = sum(int(m[1]) if (m := re.match("([0-9]+) in the last ", e["text"])) else 1 for e in ops)
@@ -288,6 +303,26 @@ eventually over
 has channel 'any(e["what"] == "channel" and e["cause"] == "ended" and "channel '"$end of session $session"' ended: " in e["text"]
     for e in d["events"])'
 
+echo "* a connection that nobody uses is closed, at both ends, and not lost"
+start_daemon c
+echo '{"peer": {"idle_ms": 300}}' >"$work/idle.json"
+mkdir "$work/idle"
+"$rdmad" --config "$work/idle.json" --runtime-dir "$work/idle" --listen 127.0.0.1:0 2>"$work/idle.log" &
+pids+=($!)
+await_daemon idle $!
+"$rdmactl" -d "$work/c" share "$work/hour" --ttl 100s >"$work/uri4" 2>/dev/null &
+pids+=($!)
+"$rdmactl" -d "$work/idle" fetch "$(first_line "$work/uri4" $!)" -o "$work/fetched" >/dev/null || fail "fetch"
+for name in idle c; do
+    eventually tells "$name" peer closed
+    ! grep -q '  peer lost' "$work/told" || fail "$name: it is called lost: $(cat "$work/told")"
+    id=$("$rdmactl" -d "$work/$name" -j events | python3 -c 'import json, sys
+print([e["id"] for e in json.load(sys.stdin)["events"] if e["what"] == "peer"][-1])')
+    "$rdmactl" -d "$work/$name" -j why peer "$id" >"$work/why"
+    has why 'd["next"] is None and "is closed, and made anew when it is needed: " in d["events"][-1]["text"] and
+        "nobody uses it" in d["events"][-1]["text"]'
+done
+
 echo "* a peer that dies, and its link"
 kill -KILL "${pids[0]}"
 # Who asks by the link hears that it is broken, or being made anew, and what to do.
@@ -303,7 +338,7 @@ has peer 'any(e["what"] == "peer" and e["cause"] == "lost" for e in d["events"])
 
 echo "* who asks for what there is not"
 fails 'nothing is known of lease 4711' b why lease 4711
-fails 'there is no why of a cow' b why cow 1
+fails 'there is no why of "cow"' b why cow 1
 fails 'is no number' b why lease x
 
 [ "$(id -u)" = 0 ] || {

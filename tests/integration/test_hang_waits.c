@@ -4,6 +4,7 @@
  * connections, ends when its daemon hangs, too. One that is stopped for less costs a pause.
  */
 #include "tests/support/hang.h"
+#include "tests/support/rawclient.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -277,10 +278,38 @@ static void wait_in_vain(int64_t call_timeout_ms, int timeout_ms) {
     rdmad_close(c.s);
 }
 
+static unsigned refusals(void) {
+    json_t *said = tdaemon_call(daemon_of_all, "events", NULL);
+    const json_t *events = json_object_get(said, "events");
+    unsigned count = 0;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *what = json_object_get(json_array_get(events, i), "what");
+        count += !strcmp(json_string_value(what), "refused");
+    }
+    json_decref(said);
+    return count;
+}
+
+/* What the library asks meanwhile, of which the daemon must not think that it refused it. */
 static void a_daemon_that_has_nothing_to_say_is_waited_for(void) {
     daemon_of_all = tdaemon_start("127.0.0.1", NULL);
     CHECK(!pipe(ready), "a pipe");
     wait_in_vain(PATIENCE, 3 * PATIENCE + 100);
+    CHECK(refusals() == 0, "%u refusals of who has waited", refusals());
+    tdaemon_stop(daemon_of_all);
+}
+
+static void what_older_libraries_ask_is_no_refusal(void) {
+    struct rdmad_lease_stat_req none = {.lease = 0}, wrong = {.lease = 4711};
+    struct raw_packet reply;
+    daemon_of_all = tdaemon_start("127.0.0.1", NULL);
+    int sock = raw_session(tdaemon_dir(daemon_of_all));
+    int rc = raw_request(sock, RDMAD_MSG_LEASE_STAT, &none, sizeof(none), &reply);
+    CHECK(rc == RDMAD_E_NO_LEASE, "they take nothing else, this is %s", rdmad_errname(rc));
+    CHECK(refusals() == 0, "%u refusals of a sign of life", refusals());
+    rc = raw_request(sock, RDMAD_MSG_LEASE_STAT, &wrong, sizeof(wrong), &reply);
+    CHECK(rc == RDMAD_E_NO_LEASE && refusals() == 1, "a guess is not remembered");
+    close(sock);
     tdaemon_stop(daemon_of_all);
 }
 
@@ -307,4 +336,5 @@ static void a_daemon_that_is_stopped_for_less_costs_a_pause(void) {
 
 TEST_MAIN(CASE(waits_at_a_daemon_that_hangs_end_and_leave_nothing_behind),
           CASE(a_daemon_that_has_nothing_to_say_is_waited_for),
+          CASE(what_older_libraries_ask_is_no_refusal),
           CASE(a_daemon_that_is_stopped_for_less_costs_a_pause))

@@ -73,7 +73,8 @@ got=0
 mkdir "$work/d"
 timeout 20 "$rdmad" --config "$work/insecure.json" --runtime-dir "$work/d" --listen 192.0.2.7:7471 2>"$work/said" || got=$?
 [ "$got" = 1 ] || fail "exit $got: $(<"$work/said")"
-grep -q 'Address already in use' "$work/said" || fail "$(<"$work/said")"
+grep -q 'Address already in use: another program has that port; give rdmad another by --listen HOST:PORT' "$work/said" ||
+    fail "$(<"$work/said")"
 
 echo "* in clear nothing goes beyond loopback unless it is said so"
 echo '{}' >"$work/plain.json" # its identity would be beside it

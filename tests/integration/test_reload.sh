@@ -24,11 +24,16 @@ echo "* good settings are in use when it answers"
 set_to "{\"fabric\": \"$fabric\", \"lease\": {\"max_ttl_ms\": 70000}}"
 a reload >"$work/said" 2>&1 || fail "reload: $(<"$work/said")"
 shows lease.max_ttl_ms 70000
+a events >"$work/said"
+grep -q "admin reload (uid $(id -u)): uid $(id -u) has the settings read again" "$work/said" || fail "who reloads: $(<"$work/said")"
+grep -q 'settings reloaded: lease.max_ttl_ms 60000 -> 70000$' "$work/said" || fail "what has changed: $(<"$work/said")"
 
 echo "* what needs a restart is named"
 set_to "{\"fabric\": \"$fabric\", \"workers\": 3, \"lease\": {\"max_ttl_ms\": 80000}}"
 a reload >"$work/said" 2>&1 || fail "reload: $(<"$work/said")"
 grep -q 'workers has changed and takes effect at the next start' "$work/said" || fail "$(<"$work/said")"
+a events >"$work/said"
+grep -q 'reloaded: workers 1 -> 3 at the next start, lease.max_ttl_ms 70000 -> 80000$' "$work/said" || fail "$(<"$work/said")"
 a -j reload | grep -q '"needs_restart": *\["workers"\]' || fail "reload -j"
 shows lease.max_ttl_ms 80000
 shows workers 1

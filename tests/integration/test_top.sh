@@ -74,7 +74,13 @@ if grep -q '^VmLck:[[:space:]]*0 kB' "/proc/${pids[1]}/status"; then
     echo "skipped: rdmad may lock no memory here, so it does not look at rings"
 else
     soon in_rings
+    "$rdmactl" -d "$work/b" metrics >"$work/said"
+    grep -q "^rdmad_user_ops_in_rings{uid=\"$(id -u)\"} 1$" "$work/said" ||
+        fail "ops in rings, in the metrics: $(grep rdmad_user_ops "$work/said")"
 fi
+"$rdmactl" -d "$work/b" why session "$session" >"$work/said"
+grep -q "^now  uid $(id -u) paused the session: a look at its rings; nothing is taken from its rings until rdmactl session resume $session$" \
+    "$work/said" || fail "why a paused session: $(cat "$work/said")"
 "$rdmactl" -d "$work/b" session resume "$session"
 
 echo "* keys"

@@ -23,8 +23,8 @@ static unsigned asked; /* atomic; whether it is there */
 
 static bool answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     (void)f;
-    const struct rdmad_lease_stat_req *req = body;
-    if (h->type == RDMAD_MSG_LEASE_STAT && req->lease == 0)
+    const struct rdmad_names_unwatch_req *req = body; /* what no daemon counts as refused */
+    if (h->type == RDMAD_MSG_NAMES_UNWATCH && req->watch == 0)
         __atomic_add_fetch(&asked, 1, __ATOMIC_RELEASE);
     return __atomic_load_n(&silent, __ATOMIC_ACQUIRE);
 }

@@ -5,6 +5,7 @@
  * an event.
  */
 #include "daemon/base/events.h"
+#include "daemon/state/failure_text.h"
 #include "daemon/state/failures.h"
 #include "tests/unit/session_rig.h"
 #include <stdlib.h>
@@ -100,6 +101,40 @@ Test(failures, a_session_that_is_closing_is_looked_at_as_any_other) {
     s->leaving = NULL;
 }
 
+Test(failures, whose_bytes_may_be_partly_written_is_told) {
+    static const struct {
+        uint8_t opcode;
+        const char *words;
+    } cases[] = {{RDMAD_OP_WRITE, "; the target may be partly written"},
+                 {RDMAD_OP_READ, "; the reader's buffer may be partly written"},
+                 {RDMAD_OP_RECV, "; the receiver's buffer may be partly written"}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct plane_failure f = {.status = RDMAD_E_PEER_LOST,
+                                        .opcode = cases[i].opcode,
+                                        .outcome = RDMAD_FAILED_PARTIAL};
+        char text[RDMAD_TEXT_MAX + 1];
+        failure_text(&f, 1, "", text);
+        cr_expect_not_null(strstr(text, cases[i].words), "%s", text);
+    }
+}
+
+Test(failures, of_a_range_it_is_told_where_it_begins) {
+    struct plane_failure f = {.status = RDMAD_E_RANGE,
+                              .opcode = RDMAD_OP_WRITE,
+                              .length = 64,
+                              .lease = 3,
+                              .offset = 4000,
+                              .outcome = RDMAD_FAILED_UNTOUCHED};
+    char text[RDMAD_TEXT_MAX + 1];
+    failure_text(&f, 1, "", text);
+    cr_expect_not_null(strstr(text, "(64 bytes, "), "%s", text);
+    cr_expect_not_null(strstr(text, "; from byte 4000 of its lease on it reaches past the end"),
+                       "%s", text);
+    f.lease = 0;
+    failure_text(&f, 1, "", text);
+    cr_expect_not_null(strstr(text, "; it reaches past the end"), "%s", text);
+}
+
 Test(failures, many_are_one_event_with_their_number_and_the_last) {
     struct session *s = session_of(1000);
     for (unsigned i = 1; i <= 100; i++)
@@ -147,18 +182,21 @@ Test(failures, that_others_have_pushed_out_are_counted_all_the_same) {
     }
 }
 
-Test(failures, not_told_yet_are_told_when_their_session_ends_each_of_the_last) {
+Test(failures, not_told_yet_are_one_event_of_each_status_when_their_session_ends) {
     struct session *s = session_of(1000);
     fail(s, RDMAD_E_TIMEOUT, 1);
     pass_s(1);
     for (unsigned i = 2; i <= 20; i++)
         fail(s, RDMAD_E_TIMEOUT, i);
+    fail(s, RDMAD_E_RANGE, 21);
     session_close(s, NULL);
     fake_answer_all();
-    cr_assert_eq(told(), 1 + PLANE_FAILURES);
-    cr_expect(rows[1].id == 13 && strstr(rows[1].text, "12 in the last "), "%s", rows[1].text);
-    for (unsigned i = 2; i < nrows; i++)
-        cr_expect(rows[i].id == 12 + i && !strstr(rows[i].text, " in the last "));
+    cr_assert_eq(told(), 3);
+    for (unsigned i = 1; i < nrows; i++) {
+        bool range = !strcmp(rows[i].cause, "RDMAD_E_RANGE");
+        cr_expect_eq(rows[i].id, range ? 21 : 20);
+        cr_expect_eq(strstr(rows[i].text, "19 in the last ") == NULL, range, "%s", rows[i].text);
+    }
     pass_s(10); /* nothing looks at it any more */
 }
 

@@ -4,6 +4,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/state/late_event.h"
+#include "daemon/state/lease_terms.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -553,4 +554,23 @@ Test(lease, too_many_registered_bytes_are_refused_naming_limit_used_and_asked) {
         fake_answer_all();
     }
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+}
+
+/* ---- in words -------------------------------------------------------------------------------- */
+
+Test(lease, what_it_allows_and_whom_is_said_in_words) {
+    const struct {
+        struct lease_terms terms;
+        const char *words;
+    } cases[] = {
+        {{.rights = RDMAD_RIGHT_READ}, "to read, for anybody"},
+        {{.rights = RDMAD_RIGHT_WRITE, .name = "x"}, "to write, for anybody, named \"x\""},
+        {{.rights = RDMAD_RIGHTS_ALL, .scope = RDMAD_SCOPE_UID, .scope_uid = 7},
+         "to read and write and for atomics and to hand on, for uid 7"},
+        {{.rights = RDMAD_RIGHTS_DEFAULT, .scope = RDMAD_SCOPE_PEER, .scope_peer = "node-b"},
+         "to read and write, for the node node-b"},
+    };
+    char words[LEASE_WORDS];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        cr_expect_str_eq(lease_words(&cases[i].terms, words), cases[i].words, "%s", words);
 }

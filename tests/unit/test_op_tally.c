@@ -205,11 +205,13 @@ Test(tally, the_last_failures_are_told_in_their_order) {
     struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, LOCAL, 2 * BYTES);
     for (unsigned i = 0; i < 20; i++) {
         sqe.user_data = i;
+        sqe.lease_offset = 8 * i;
         cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_RANGE);
     }
     struct rdmad_sqe late = sqe_of(RDMAD_OP_WRITE, REMOTE, 8);
     late.timeout_ns = 1000;
     late.user_data = 20;
+    late.lease_offset = 16;
     sim_script()->delay_min_ns = sim_script()->delay_max_ns = 1000000;
     cr_assert_eq(rig_do(&c, &late).status, RDMAD_E_TIMEOUT);
     unsigned count = plane_session_failures(c.session, failed);
@@ -220,6 +222,8 @@ Test(tally, the_last_failures_are_told_in_their_order) {
     cr_expect(last->status == RDMAD_E_TIMEOUT && last->opcode == RDMAD_OP_WRITE);
     cr_expect(last->route == PLANE_LINK && last->lease == RIG_LEASE && last->length == 8);
     cr_expect(last->outcome != RDMAD_DONE && last->at_ns);
+    cr_expect(last->offset == 16 && refused->offset == 8 * refused->user_data, "%lu and %lu",
+              last->offset, refused->offset);
     cr_expect(refused->status == RDMAD_E_RANGE && refused->lease == 901);
     cr_expect(refused->outcome == RDMAD_FAILED_UNTOUCHED && refused->length == 2 * BYTES);
     cr_expect(last->peer == RIG_OWNER && !strcmp(last->node, "there"), "%lu %s", last->peer,

@@ -2,6 +2,7 @@
 /*
  * Peers that we dial: each step of an attach, done well, refused, late, lost and given up.
  */
+#include "daemon/base/events.h"
 #include "tests/unit/lessee_steps.h"
 
 TestSuite(peer_lessee, .init = up, .fini = down, .timeout = 60);
@@ -383,6 +384,42 @@ Test(peer_lessee, a_session_that_closes_gives_its_leases_back) {
 
 /* ---- idle and dead --------------------------------------------------------------------------- */
 
+static char peer[] = "peer", link_[] = "link";
+
+static bool is_of(void *what, const struct event_row *e) {
+    return !strcmp(e->what, what);
+}
+
+static void expect_last_event(char *what, const char *cause, const char *words) {
+    static struct event_row last;
+    cr_assert_eq(events_read(0, is_of, what, &last, 1), 1);
+    cr_expect_str_eq(last.cause, cause, "%s: %s", last.cause, last.text);
+    cr_expect_not_null(strstr(last.text, words), "%s", last.text);
+}
+
+static void owner_leaves_unused(struct raw *r) {
+    struct peer_msg bye = {.type = PEER_MSG_BYE, .bye = {RDMAD_OK, "nobody uses it"}};
+    raw_send(r, &bye);
+    AWAIT(raw_eof(r));
+}
+
+Test(peer_lessee, an_owner_that_leaves_because_nobody_uses_it_is_not_lost) {
+    uint64_t ref;
+    struct raw *r = attached(60000, &ref);
+    handle_release(h, NULL, NULL);
+    fake_answer_all();
+    expect_release(r, ref, true);
+    owner_leaves_unused(r);
+    expect_last_event(link_, "closed", "it is closed with the connection to that daemon");
+    expect_last_event(peer, "closed", "said: nobody uses it");
+}
+
+Test(peer_lessee, an_owner_that_says_so_while_it_is_used_is_lost) {
+    uint64_t ref;
+    owner_leaves_unused(attached(60000, &ref));
+    expect_last_event(peer, "lost", "is gone: ");
+}
+
 Test(peer_lessee, an_idle_connection_is_silent_and_then_closed) {
     uint64_t ref;
     struct raw *r = attached(60000, &ref);
@@ -391,6 +428,7 @@ Test(peer_lessee, an_idle_connection_is_silent_and_then_closed) {
     expect_release(r, ref, true);
     rig_advance(500 * MS);
     cr_expect_eq(raw_expect(r, PEER_MSG_LINK_GONE).link_gone.via, 1, "the link goes before");
+    expect_last_event(link_, "closed", "it is closed, as nobody used it");
     cr_expect_eq(fake_pending(FAKE_LANE_DROP), 1);
     fake_answer_all();
     rig_advance(59499 * MS);
@@ -398,6 +436,7 @@ Test(peer_lessee, an_idle_connection_is_silent_and_then_closed) {
     rig_advance(1 * MS);
     cr_expect_eq(raw_expect(r, PEER_MSG_BYE).bye.code, 0);
     AWAIT(peers_count(rig.st.peers) == 0);
+    expect_last_event(peer, "closed", "is closed, and made anew when it is needed: nobody uses");
 }
 
 Test(peer_lessee, an_owner_that_hangs_is_given_up) {

@@ -2,6 +2,7 @@
 /*
  * Peers that dial us: strangers, liars, the silent, and what they may and may not have.
  */
+#include "daemon/base/events.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/liveness.h"
 #include "daemon/peer/lane/offer.h"
@@ -163,6 +164,27 @@ Test(peer_owner, who_only_stays_connected_keeps_nobody_out) {
     cr_expect_eq(raw_expect(idle, PEER_MSG_BYE).bye.code, RDMAD_OK);
     cr_expect(raw_eof(idle));
     AWAIT(peers_in_state("up") == 8);
+}
+
+static char peer[] = "peer";
+static bool is_of(void *what, const struct event_row *e) {
+    return !strcmp(e->what, what);
+}
+
+Test(peer_owner, who_closes_what_nobody_uses_is_not_lost_and_a_lessees_daemon_is) {
+    struct lease *l = rig_grant(rig_session(1), 600000);
+    for (unsigned used = 0; used < 2; used++) {
+        static struct event_row last;
+        struct raw *r = raw_greet();
+        if (used)
+            attach(r, l, 6);
+        raw_close(r);
+        AWAIT(peers_in_state("up") == 0);
+        cr_assert_eq(events_read(0, is_of, peer, &last, 1), 1);
+        cr_expect_str_eq(last.cause, used ? "lost" : "closed", "%s: %s", last.cause, last.text);
+        cr_expect_not_null(strstr(last.text, "closed the connection"), "%s", last.text);
+    }
+    finish(l);
 }
 
 static void watch_names(struct raw *r) {

@@ -3,6 +3,7 @@
  * JSON-RPC as text: every malformed line gets the standard's code and a sentence that names what is
  * wrong, and nothing that comes from outside can break the answer.
  */
+#include "daemon/ctl/call_words.h"
 #include "daemon/ctl/rpc.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -214,4 +215,43 @@ Test(rpc, an_answer_is_whole_or_there_is_none_whichever_allocation_fails) {
     cr_expect_gt(number, 8);
     json_set_alloc_funcs(malloc, free);
     json_decref(id);
+}
+
+/* ---- what a call does, in words ----------------------------------------------------------------
+ */
+
+Test(rpc, what_a_call_does_is_said_with_what_it_is_done_to_and_why) {
+    static const struct {
+        const char *method, *params, *words;
+    } cases[] = {
+        {"session.pause", "{\"id\":23,\"why\":\"noise\"}", "pauses session 23: noise"},
+        {"session.pause", "{\"id\":23}", "pauses session 23"},
+        {"session.resume", "{\"id\":23}", "resumes session 23"},
+        {"session.kick", "{\"id\":4,\"why\":\"it is late\"}", "ends session 4: it is late"},
+        {"lease.revoke", "{\"id\":7}", "revokes lease 7"},
+        {"limit.set", "{\"who\":\"uid:7\",\"set\":\"weight=5\"}", "calls limit.set uid:7 weight=5"},
+        {"log.level", "{\"level\":\"debug\"}", "sets the log's level to debug"},
+        {"peer.add", "{\"address\":\"a:1\"}", "adds the peer at a:1"},
+        {"drain", "{}", "drains rdmad"},
+        {"drain", "{\"off\":true}", "ends the drain: rdmad goes on"},
+        {"upgrade", "{}", "upgrades rdmad"},
+        {"upgrade", "{\"program\":\"/p\"}", "upgrades rdmad to /p"},
+        {"reload", "{}", "has the settings read again"},
+        {"a.new.one", "{}", "calls a.new.one"},
+    };
+    char words[CALL_WORDS];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *params = json_loads(cases[i].params, 0, NULL);
+        cr_expect_str_eq(call_words(cases[i].method, params, words), cases[i].words, "%s", words);
+        json_decref(params);
+    }
+}
+
+Test(rpc, a_call_whose_words_do_not_fit_is_cut) {
+    char reason[1001] = "", words[CALL_WORDS];
+    memset(reason, 'x', sizeof(reason) - 1);
+    json_t *params = json_pack("{s:i, s:s}", "id", 23, "why", reason);
+    cr_expect_eq(strlen(call_words("session.kick", params, words)), CALL_WORDS - 1);
+    cr_expect_eq(strncmp(words, "ends session 23: xxx", 20), 0, "%s", words);
+    json_decref(params);
 }

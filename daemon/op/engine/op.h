@@ -101,7 +101,7 @@ struct op_batch;     /* batch.h */
 
 /* A plane_failure in words, each of which another thread may read while it is written. */
 struct op_failure {
-    uint64_t at_ns, user_data, length, bytes, lease, nth, peer, what;
+    uint64_t at_ns, user_data, length, bytes, lease, offset, nth, peer, what;
     uint64_t node[(RDMAD_NAME_MAX + 1) / 8];
 };
 

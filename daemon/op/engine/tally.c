@@ -84,6 +84,7 @@ static void remember(struct op_session *s, const struct plane_failure *f, unsign
     failures_put(&to->length, f->length);
     failures_put(&to->bytes, f->bytes);
     failures_put(&to->lease, f->lease);
+    failures_put(&to->offset, f->offset);
     failures_put(&to->nth, s->failed[code] + 1);
     failures_put(&to->peer, f->peer);
     _Static_assert(sizeof(to->node) == sizeof(f->node), "a name in words");
@@ -112,6 +113,7 @@ unsigned tally_failures_read(const struct op_session *s, struct plane_failure ou
                                    .length = __atomic_load_n(&f->length, __ATOMIC_ACQUIRE),
                                    .bytes = __atomic_load_n(&f->bytes, __ATOMIC_ACQUIRE),
                                    .lease = __atomic_load_n(&f->lease, __ATOMIC_ACQUIRE),
+                                   .offset = __atomic_load_n(&f->offset, __ATOMIC_ACQUIRE),
                                    .nth = __atomic_load_n(&f->nth, __ATOMIC_ACQUIRE),
                                    .peer = __atomic_load_n(&f->peer, __ATOMIC_ACQUIRE),
                                    .status = -(int)(what >> 32),
@@ -152,6 +154,7 @@ void tally_refused(struct worker *w, struct op_session *s, const struct rdmad_sq
                               .user_data = sqe->user_data,
                               .length = sqe->length,
                               .lease = status == RDMAD_E_LIMIT ? 0 : lease_id,
+                              .offset = sqe->lease_offset,
                               .status = status,
                               .opcode = sqe->opcode,
                               .outcome = RDMAD_FAILED_UNTOUCHED,
@@ -176,6 +179,7 @@ void tally_op(struct worker *w, const struct op *op, const struct op_result *res
                               .length = op->length,
                               .bytes = result->bytes,
                               .lease = op->lease ? op->lease->lease_id : 0,
+                              .offset = op->lease_offset,
                               .status = result->status,
                               .opcode = op->opcode,
                               .outcome = result->outcome,

@@ -157,7 +157,13 @@ int accept_start(struct peers *ps, struct error *err) {
             evconnlistener_new(ps->state->base, accept_comes, ps,
                                LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
     if (!ps->listener) {
-        error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
+        if (errno == EADDRINUSE)
+            error_set(err, RDMAD_E_SYSTEM,
+                      "cannot listen on %.100s: %s: another program has that port; give rdmad "
+                      "another by --listen HOST:PORT, or by \"listen\" in its settings",
+                      listen, strerror(errno));
+        else
+            error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
         if (fd >= 0)
             close(fd);
         return RDMAD_E_SYSTEM;

@@ -93,7 +93,7 @@ static struct peer *room_newest_of_greediest(const struct peer *newcomer) {
 static void room_give_way(struct peer *p) {
     const struct state *st = p->peers->state;
     if (!p->used)
-        peer_refuse(p, RDMAD_OK, "not in use");
+        peer_refuse(p, RDMAD_OK, "nobody uses it");
     else if (room_idleness(p))
         peer_refuse(p, RDMAD_E_LIMIT,
                     "you only watch names here, and %s has as many peers as its peer.max, %" PRIu64
@@ -205,6 +205,6 @@ void room_shed_idle(struct peers *ps) {
             found = p;
     }
     if (found)
-        peer_refuse(found, RDMAD_OK, "not in use, and %s has few descriptors left",
+        peer_refuse(found, RDMAD_OK, "nobody uses it, and %s has few descriptors left",
                     ps->state->node_name);
 }

@@ -73,6 +73,7 @@ void peer_refuse(struct peer *p, int code, const char *format, ...) {
     va_end(ap);
     memcpy(m.bye.text, why.text, sizeof(m.bye.text));
     peer_send(p, &m);
+    p->unused |= !p->ending && !code;
     peer_end(p, &why);
 }
 

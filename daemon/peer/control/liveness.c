@@ -59,7 +59,7 @@ static void liveness_tick(struct timer *timer, uint64_t now_ns) {
     else if (p->used)
         liveness_watch(p, now_ns);
     else if (p->outgoing)
-        peer_refuse(p, RDMAD_OK, "not in use");
+        peer_refuse(p, RDMAD_OK, "nobody uses it");
 }
 
 void liveness_start(struct peer *p) {

@@ -32,6 +32,7 @@ static void stream_ended(void *arg, bool closed, int system_error) {
         peer_why_closed(p, &why);
     else
         peer_why_broke(p, system_error, &why);
+    p->unused |= closed && !p->outgoing && !p->used; /* if it said so, that may not be read */
     if (p->handshake)
         handshake_ended(p, &why);
     else

@@ -147,7 +147,19 @@ static void lane_check_drop(struct lane *lane) {
     plane_lane_drop(plane, lane_dropped, lane);
 }
 
+/* Links have the numbers of their peers. */
+static void lane_remember(const struct lane *lane, const char *cause, const char *text) {
+    const struct peer *p = lane->peer;
+    EVENT("link", cause, peer_who(p), audit_object("link", p->id),
+          ("the link to %s at %s: %s", p->name, p->address, text));
+}
+
 static void lane_end(struct lane *lane) {
+    if (lane->was_up && lane->stage != LANE_OVER)
+        lane_remember(lane, "closed",
+                      lane->peer->stage == PEER_UP
+                          ? "it is closed, as nobody used it, and made anew when it is needed"
+                          : "it is closed with the connection to that daemon");
     lane_enter(lane, LANE_OVER);
     timer_unset(&lane_state_of(lane)->timers, &lane->timer);
     lane_check_drop(lane);
@@ -186,13 +198,6 @@ static void lane_each_user(struct lane *lane, enum lane_event event) {
 }
 
 static void lane_begin(struct lane *lane);
-
-/* Links have the numbers of their peers. */
-static void lane_remember(const struct lane *lane, const char *cause, const char *text) {
-    const struct peer *p = lane->peer;
-    EVENT("link", cause, peer_who(p), audit_object("link", p->id),
-          ("the link to %s at %s: %s", p->name, p->address, text));
-}
 
 /* It is tried again and again, and one reason need not be told each time. */
 static bool lane_has_news(const struct lane *lane, const struct error *why) {
