@@ -16,6 +16,7 @@
 struct event_filter {
     const char *kinds; /* "link,peer" */
     const char *of;    /* "session:3", "session", "uid:1000", "peer:NAME" */
+    double since_s;    /* none that is older; 0: of any age */
 };
 
 static bool is_in(const char *words, const char *word) {
@@ -79,7 +80,7 @@ static bool is_of(const json_t *e, const char *of) {
 
 static bool fits(const json_t *e, const struct event_filter *f) {
     return (!f->kinds || is_in(f->kinds, json_string_value(json_object_get(e, "what")))) &&
-           (!f->of || is_of(e, f->of));
+           (!f->of || is_of(e, f->of)) && (!f->since_s || cli_number(e, "ago_s") < f->since_s);
 }
 
 /* Of anything but a peer only a number says which. */
@@ -166,8 +167,9 @@ int cmd_events(const struct command *self, int argc, char **argv) {
         return rc;
     if (cli.json && on)
         return cli_usage_error("-j is one JSON document, so there is nothing to follow");
-    json_t *params = since_ms ? json_pack("{s:I}", "since_s", (json_int_t)(since_ms / 1000)) : NULL;
-    json_t *result = daemon_call("events", params, PATIENCE_LOOK_MS);
+    f.since_s = (double)since_ms / 1e3;
+    /* All are asked for, that the last one's number is known from which to follow. */
+    json_t *result = daemon_call("events", NULL, PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     json_t *list = json_object_get(result, "events");
@@ -178,6 +180,7 @@ int cmd_events(const struct command *self, int argc, char **argv) {
         return cli_print_json(result);
     json_int_t last = print_events(list, &f, 0);
     json_decref(result);
+    f.since_s = 0; /* what comes is new, however late it is looked at */
     return on ? follow(&f, last) : EXIT_GOOD;
 }
 

@@ -196,6 +196,15 @@ a -j events --since 1h >"$work/hour"
 has hour 'len(d["events"]) > 5 and all(e["ago_s"] < 3600 and e["text"] for e in d["events"]) and
     [e["number"] for e in d["events"]] == sorted(e["number"] for e in d["events"])'
 fails 'nothing to follow' a -j events -f
+# Of a window in which nothing was there is nothing to show first, and no history afterwards.
+quiet() { lacks . a events --since 1s; }
+eventually quiet
+"$rdmactl" -d "$work/a" events -f --since 1s >"$work/followed.new" &
+pids+=($!)
+sleep 1.2 # it looks twice a second
+a limit set uid:12345 weight=51 >/dev/null
+eventually grep -q 'calls limit.set uid:12345 weight=51' "$work/followed.new"
+lacks '  daemon started' cat "$work/followed.new" || fail "events -f --since 1s begins with $(head -n 2 "$work/followed.new")"
 
 echo "* only some of them"
 # shown CONDITION ARGUMENT...: of each event e that is shown with these, and there are some.
