@@ -215,6 +215,8 @@ void patience_end(void);
 struct rdmad_session;
 /* rdmad_open of the daemon in cli.dir, with patience; EXIT_GOOD, or reports. */
 int cli_session_open(const char *name, int64_t spin_us, struct rdmad_session **out);
+/* The same, without a report; returns what rdmad_open does. */
+int cli_session_try(const char *name, int64_t spin_us, struct rdmad_session **out);
 /* Reports what the library said last of that session (NULL: of none); returns EXIT_FAILED. */
 int cli_fail_rdmad(const struct rdmad_session *session, int rc);
 

@@ -5,34 +5,17 @@
  * The happy path: attach; learn from the footer what it is (contents.h); open where it goes
  * (target.h); of what an earlier fetch has left there, find by their checksums the pieces that are
  * right; read the others (reading.h), each compared with its checksum before it is written. So what
- * was fetched is equal to what was shared, or the command fails. Any failed READ, a signal or a
- * full disk ends it, and what there is is kept for the next time.
+ * was fetched is equal to what was shared, or the command fails. A daemon that is lost is waited
+ * for (fetch.h); any other failed READ, a signal or a full disk ends it, and what there is is kept
+ * for the next time.
  */
 #include "rdmactl/cli.h"
-#include "rdmactl/contents.h"
-#include "rdmactl/reading.h"
-#include "rdmactl/target.h"
+#include "rdmactl/fetch.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct fetch {
-    const char *uri, *file;
-    bool no_resume;
-    uint64_t max_entries, max_depth;
-    struct target target;
-    int signals;
-    rdmad_session *session;
-    rdmad_lease *lease;
-    struct reading reading;
-    struct contents contents;
-    uint64_t *wanted;       /* pieces that are not there; NULL: all */
-    uint64_t before, bytes; /* that were there, and that are there now */
-    char fabric[16];
-    struct progress progress;
-};
 
 static int fetch_open(struct fetch *f) {
     int code = cli_session_open("rdmactl-fetch", -1, &f->session);
@@ -46,6 +29,8 @@ static int fetch_open(struct fetch *f) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(f->lease, &info);
     snprintf(f->fabric, sizeof(f->fabric), "%s", info.fabric);
+    f->lease_id = info.id;
+    f->length = info.length;
     code = reading_open(&f->reading, f->session, f->lease);
     return code ? code
                 : contents_learn(&f->contents, &f->reading, info.length, (uint32_t)f->max_entries,
@@ -62,7 +47,7 @@ static int fetch_open_target(struct fetch *f) {
     return target_open(&f->target, f->file, &terms);
 }
 
-static int fetch_interrupted(const struct fetch *f) {
+int fetch_interrupted(const struct fetch *f) {
     return cli_fail("RDMAD_E_CANCELED", "interrupted after %" PRIu64 " of %" PRIu64 " bytes",
                     f->bytes, f->contents.bytes);
 }
@@ -127,6 +112,7 @@ static int fetch_transfer(struct fetch *f) {
     reading_start(&f->reading, 0, f->contents.bytes, f->contents.piece);
     f->reading.take = fetch_take;
     f->reading.arg = f;
+    f->reading.again = true;
     if (f->wanted) {
         f->reading.wanted = f->wanted;
         f->reading.count = missing;
@@ -136,6 +122,8 @@ static int fetch_transfer(struct fetch *f) {
         if (signals_take(f->signals))
             return fetch_interrupted(f);
         code = reading_turn(&f->reading);
+        if (code == READING_LOST)
+            code = fetch_again(f);
         progress_show(&f->progress, f->bytes, f->contents.bytes);
     }
     return code;
