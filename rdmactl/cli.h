@@ -170,8 +170,8 @@ struct listing {
 int listing_show(const struct listing *l, int (*show)(const struct listing *l));
 /* Before something is printed by show: clears a terminal that is watched. */
 void listing_begin(void);
-/* Leaves the rows that are asked for. */
-void listing_filter(const struct listing *l, json_t *list);
+/* Leaves the rows that are asked for; fails, and reports, if they have no such key. */
+int listing_filter(const struct listing *l, json_t *list);
 /* Of a row; "audit.ops" looks into an object. */
 const json_t *listing_value(const json_t *row, const char *key);
 

@@ -19,6 +19,12 @@ struct event_filter {
     double since_s;    /* none that is older; 0: of any age */
 };
 
+/* As in rdmad(8); a daemon that is newer may have others. */
+static const char all_kinds[] =
+    "admitted,refused,granted,attached,revoked,throttled,violated,admin,attach,channel,daemon,"
+    "device,lease,link,op,peer,session,settings,thread";
+static const char all_things[] = "session,lease,attach,link,peer,channel,op,uid";
+
 static bool is_in(const char *words, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = words; *at; at += strcspn(at, ","), at += *at == ',')
@@ -81,6 +87,40 @@ static bool is_of(const json_t *e, const char *of) {
 static bool fits(const json_t *e, const struct event_filter *f) {
     return (!f->kinds || is_in(f->kinds, json_string_value(json_object_get(e, "what")))) &&
            (!f->of || is_of(e, f->of)) && (!f->since_s || cli_number(e, "ago_s") < f->since_s);
+}
+
+/* Each of words is one of all, or some event has it at key. */
+static int check_words(const char *option, const char *words, const char *all, const json_t *list,
+                       const char *key) {
+    char word[64], there_are[256];
+    for (const char *at = words; *at; at += strcspn(at, ","), at += *at == ',') {
+        snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, ","), at);
+        bool known = is_in(all, word);
+        for (size_t i = 0; !known && i < json_array_size(list); i++) {
+            const json_t *has = json_object_get(json_array_get(list, i), key);
+            known = json_is_string(has) && !strcmp(json_string_value(has), word);
+        }
+        if (known)
+            continue;
+        size_t n = 0;
+        for (const char *c = all; *c && n + 2 < sizeof(there_are); c++) {
+            there_are[n++] = *c;
+            if (*c == ',')
+                there_are[n++] = ' ';
+        }
+        there_are[n] = '\0';
+        return cli_usage_error("%s: there is no %s; there are %s", option, word, there_are);
+    }
+    return EXIT_GOOD;
+}
+
+static int check_names(const struct event_filter *f, const json_t *list) {
+    char thing[64];
+    int code = f->kinds ? check_words("--kind", f->kinds, all_kinds, list, "what") : EXIT_GOOD;
+    if (code || !f->of)
+        return code;
+    snprintf(thing, sizeof(thing), "%.*s", (int)strcspn(f->of, ":"), f->of);
+    return check_words("--of", thing, all_things, list, "object");
 }
 
 /* Of anything but a peer only a number says which. */
@@ -173,6 +213,11 @@ int cmd_events(const struct command *self, int argc, char **argv) {
     if (!result)
         return EXIT_FAILED;
     json_t *list = json_object_get(result, "events");
+    rc = check_names(&f, list);
+    if (rc) {
+        json_decref(result);
+        return rc;
+    }
     for (size_t i = json_array_size(list); cli.json && i-- > 0;)
         if (!fits(json_array_get(list, i), &f))
             json_array_remove(list, i);

@@ -128,7 +128,11 @@ static int show_limits(const struct listing *l) {
                                  PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
-    listing_filter(l, json_object_get(result, "limits"));
+    int code = listing_filter(l, json_object_get(result, "limits"));
+    if (code) {
+        json_decref(result);
+        return code;
+    }
     if (cli.json)
         return cli_print_json(result);
     listing_begin();

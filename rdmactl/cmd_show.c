@@ -235,7 +235,11 @@ static int show_once(const struct listing *l) {
         return EXIT_FAILED;
     const struct noun *n = find_noun(l->object);
     json_t *list = json_object_get(result, n->list);
-    listing_filter(l, list);
+    int code = listing_filter(l, list);
+    if (code) {
+        json_decref(result);
+        return code;
+    }
     if (cli.json)
         return cli_print_json(result);
     listing_begin();

@@ -154,11 +154,40 @@ static json_t *filter_json(const struct trace_filter *f) {
     return params;
 }
 
+/* One of the rows of that list has the value at that key; also if there is no such list to see. */
+static bool is_there(const char *method, const char *list, const char *key, const char *value) {
+    struct failure why;
+    char number[32];
+    json_t *answer = daemon_try(method, NULL, PATIENCE_LOOK_MS, &why);
+    const json_t *rows = json_object_get(answer, list);
+    bool found = !answer || json_is_true(json_object_get(answer, "truncated"));
+    for (size_t i = 0; !found && i < json_array_size(rows); i++) {
+        const json_t *has = json_object_get(json_array_get(rows, i), key);
+        snprintf(number, sizeof(number), "%.0f", json_number_value(has));
+        found = !strcmp(json_is_string(has) ? json_string_value(has) : number, value);
+    }
+    json_decref(answer);
+    return found;
+}
+
+/* What is not there may come, so it is no error; but who mistypes it would wait in vain. */
+static void trace_note(const struct trace_filter *f) {
+    char session[32];
+    snprintf(session, sizeof(session), "%llu", (unsigned long long)f->session);
+    if (f->session && !is_there("session.show", "sessions", "id", session))
+        fprintf(stderr, "rdmactl: no session %s is open here; session show lists them\n", session);
+    if (f->peer && !is_there("peer.show", "peers", "node", f->peer) &&
+        !is_there("peer.show", "peers", "id", f->peer))
+        fprintf(stderr, "rdmactl: no peer %s is connected now; peer show lists them\n", f->peer);
+}
+
 static bool trace_run(struct trace *t, const struct trace_filter *f) {
     t->fd = daemon_dial(PATIENCE_LOOK_MS, &t->why);
     if (t->fd < 0)
         return false;
     json_t *answer = daemon_ask(t->fd, "trace", filter_json(f), PATIENCE_LOOK_MS, &t->why);
+    if (answer)
+        trace_note(f);
     if (answer && !t->document)
         print_head();
     if (answer)

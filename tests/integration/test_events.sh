@@ -230,7 +230,7 @@ for other in "${node}x" "${node%?}"; do
     lacks . a events --of "peer:$other" || fail "events of another peer, $other"
 done
 shown 'e["object"] == "peer" and e["id"] == 1' --of peer:1
-for nothing in "--kind refuse" "--kind refused,refusedly --of channel" "--of session:4711" "--of uid:54321" "--of peer:no.such.node"; do
+for nothing in "--kind refused --of channel" "--of session:4711" "--of uid:54321" "--of peer:no.such.node"; do
     # shellcheck disable=SC2086 # words
     lacks . a events $nothing || fail "events $nothing shows some"
 done
@@ -238,6 +238,13 @@ b events --kind link >"$work/lines"
 grep -q '  link up' "$work/lines" || fail "no link"
 grep -qv '  link ' "$work/lines" && fail "not links alone"
 fails 'is no number' a events --of session:x
+fails '--kind: there is no refuse; there are admitted, refused, ' a events --kind session,refuse
+fails '--of: there is no bar; there are session, lease, ' a events --of bar:1
+fails '--of: there is no sessio; ' a -j events --of sessio
+# No kind that there is is one that --kind does not know by itself.
+a -j events >"$work/events"
+known=$(a events --kind none 2>&1 | sed 's/.*there are //; s/, / /g') || true
+has events "all(e['what'] in '$known'.split() for e in d['events'])"
 fails 'is not session, session:ID' a events --of :3
 # What was followed begins with what was remembered already, so it is the head of what is remembered now:
 # two events may have equal words in one second, so no line by itself tells whether it was told twice.

@@ -135,6 +135,14 @@ code 0 a top -b -n 1 -i 100ms --users
 grep -qE '^ *UID .* QUEUE +SHARE +WEIGHT ' "$work/said" || fail "top of users: $(cat "$work/said")"
 grep -qE "^ *$(id -u) +1 " "$work/said" || fail "top of users: $(cat "$work/said")"
 code 2 a session show --where uid
+code 2 a session show --where foo=1
+grep -q 'there is no key foo; there are id, ' "$work/said" || fail "a key that is not: $(cat "$work/said")"
+code 2 a lease show -w NAME=big
+grep -q 'no key NAME; there are .*\bname\b' "$work/said" || fail "a key that is not: $(cat "$work/said")"
+code 2 a limit show --where foo=1
+code 0 a session show --where lat_us.p50=0
+code 0 a session show --where tenant=blue
+code 0 a channel show --where foo=1 # of no rows there is nothing to tell it by
 code 2 a -j session show --watch 1s
 for key in 'who=uid:4711' 'key=cow'; do has "d['limits'] == []" "$(a -j limit show --where "$key")"; done
 has "len(d['limits']) == 1 and d['limits'][0]['value'] == 1024" \
