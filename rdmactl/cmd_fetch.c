@@ -9,6 +9,7 @@
  * for (fetch.h); any other failed READ, a signal or a full disk ends it, and what there is is kept
  * for the next time.
  */
+#include "common/errors.h"
 #include "rdmactl/cli.h"
 #include "rdmactl/fetch.h"
 #include <inttypes.h>
@@ -149,6 +150,18 @@ static int fetch_report(const struct fetch *f, double seconds) {
     return EXIT_GOOD;
 }
 
+/* The name of what is kept is made of the target's and the checksum: the URI has no part in it. */
+static void fetch_tell_kept(const struct fetch *f) {
+    if (!f->target.kept || !f->bytes || cli.json)
+        return;
+    fprintf(stderr, "rdmactl: what has come is kept in %s: ", f->target.temporary);
+    if (f->gone || rdmad_error_ends_lease(f->reading.failed))
+        fprintf(stderr, "with a new URI of the same contents, fetch -o %s goes on there\n",
+                f->file);
+    else
+        fprintf(stderr, "the same command goes on there\n");
+}
+
 static int fetch_run(struct fetch *f) {
     int code = fetch_open(f);
     /* Until here there is nothing to clean up: a signal may simply end us. */
@@ -162,10 +175,7 @@ static int fetch_run(struct fetch *f) {
         code = target_finish(&f->target);
     double seconds = cli_now_s() - start_s;
     if (code) {
-        if (f->target.kept && f->bytes && !cli.json)
-            fprintf(stderr,
-                    "rdmactl: what has come is kept in %s: the same command goes on there\n",
-                    f->target.temporary);
+        fetch_tell_kept(f);
         return code;
     }
     progress_end(&f->progress, f->contents.bytes, f->contents.bytes);

@@ -36,6 +36,7 @@ struct fetch {
     char fabric[16];
     struct progress progress;
     struct outage outage;
+    bool gone; /* nothing of it is behind the URI any more */
 };
 
 /* All return an exit code and report. */

@@ -80,6 +80,7 @@ static int fetch_compare(struct fetch *f) {
     }
     if (code || same)
         return code;
+    f->gone = true;
     return cli_fail("RDMAD_E_NO_LEASE",
                     "what is shared as %s now is not what this fetch began with%s", f->uri,
                     f->contents.summed ? "" : ", as far as can be told without checksums");
@@ -136,7 +137,8 @@ int fetch_again(struct fetch *f) {
             return code;
         if (f->lease)
             rdmad_lease_get_info(f->lease, &info);
-        if (info.ended && !reading_may_come(info.ended))
+        f->gone = info.ended && !reading_may_come(info.ended);
+        if (f->gone)
             return cli_fail(rdmad_errname(info.ended), "%s", f->reading.lost.text);
         if (!lost && f->lease && !info.ended && !f->reading.inflight) {
             reading_repeat(&f->reading, (double)outage_most_ms() / 1e3);

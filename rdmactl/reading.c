@@ -20,6 +20,7 @@ bool reading_may_come(int rc) {
 }
 
 int reading_failed(struct reading *r, int rc, const char *why) {
+    r->failed = rc;
     if (!r->again || !reading_may_come(rc))
         return cli_fail(rdmad_errname(rc), "%s", why);
     snprintf(r->lost.code, sizeof(r->lost.code), "%s", rdmad_errname(rc));

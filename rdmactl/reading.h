@@ -34,6 +34,7 @@ struct reading {
     uint64_t arrived_mask;        /* slots */
     unsigned inflight;            /* READs that have not ended */
     double heard_s, more_s;       /* more: than an answer may take, as a daemon has to come first */
+    int failed;                   /* RDMAD_E_*, of what failed last */
     bool again;
     struct failure lost; /* code "": nothing is */
     int (*take)(void *arg, uint64_t piece, const void *data, uint64_t size);

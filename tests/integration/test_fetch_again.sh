@@ -91,6 +91,7 @@ head -c 30000000 /dev/urandom >"$work/other"
 share "$work/other" --name again
 if wait "$fetcher"; then fail "a file of two halves"; fi
 grep -q 'what is shared as .*/again now is not what this fetch began with' "$work/said" || fail "$(<"$work/said")"
+grep -q 'with a new URI of the same contents, fetch -o ' "$work/said" || fail "$(<"$work/said")"
 [ ! -e "$work/out" ] || fail "a file of two halves is there"
 unshare_it
 

@@ -100,6 +100,20 @@ b -j fetch "$uri" -o "$work/out/large" >"$work/said" || fail "$(<"$work/said")"
 cmp "$work/large" "$work/out/large" || fail "other bytes after an interruption"
 rm "$work/out/large"
 
+echo "* of a lease that has ended another one of the same contents is what goes on there"
+b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
+fetcher=$!
+eventually some_has_come
+end
+wait "$fetcher" && fail "it was over before its lease was"
+b limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
+grep -q "part: with a new URI of the same contents, fetch -o $work/out/large goes on there" "$work/said" || fail "$(<"$work/said")"
+share "$work/large"
+b -j fetch "$uri" -o "$work/out/large" >"$work/said" || fail "$(<"$work/said")"
+[ "$(field resumed_bytes <"$work/said")" -gt 0 ] || fail "it began anew: $(<"$work/said")"
+rm "$work/out/large"
+
 echo "* share that is asked to end takes the lease back, and who reads is told"
 b fetch "$uri" 2>"$work/said" | (until [ -e "$work/over" ]; do sleep 0.05; done && cat) >/dev/null &
 reader=$!
