@@ -73,8 +73,13 @@ devices=$({ find /sys/class/infiniband -mindepth 1 2>/dev/null || true; } | wc -
 echo "* the lists"
 for noun in session pool lease peer link channel service; do
     has "d['${noun}s'] == []" "$(a -j "$noun" show)"
-    code 0 a "$noun" show --all
+    code 0 a "$noun" show
 done
+code 0 a lease show --all
+code 2 a session show --all
+grep -q 'unknown option --all' "$work/said" || fail "of ended sessions: $(cat "$work/said")"
+a help session show >"$work/said"
+if grep -q -- --all "$work/said"; then fail "help offers ended sessions"; fi
 has "d['fabric']['name'] == '$fabric' and d['fabric']['rdma'] == ('$fabric' == 'verbs') and
     len(d['fabric']['why']) > 8" "$(a -j status)"
 code 0 a status
