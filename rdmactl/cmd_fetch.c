@@ -185,6 +185,8 @@ static int fetch_run(struct fetch *f) {
 static int fetch_check(struct fetch *f) {
     if (f->file && !strcmp(f->file, "-"))
         f->file = NULL; /* by a file's name it is ./- */
+    if (f->file && !f->file[0])
+        return cli_usage_error("-o needs the name of a file, and it is empty");
     if (cli.json && !f->file)
         return cli_usage_error(
             "-j is one JSON document on standard output: the bytes need -o FILE");

@@ -195,6 +195,14 @@ end
 
 echo "* what cannot be shared or written is told"
 refused 'No such file' a share "$work/nothing"
+share "$work/file"
+refused "nodir/x: there is no directory $work/nodir\$" a fetch "$uri" -o "$work/nodir/x"
+refused "there is no directory $work/file\$" a fetch --no-resume "$uri" -o "$work/file/x"
+code=0
+a fetch "$uri" -o '' >"$work/said" 2>&1 || code=$?
+[ "$code" = 2 ] || fail "-o '' ends with $code: $(<"$work/said")"
+(cd "$work/out" && a fetch "$uri" -o here 2>/dev/null && cmp "$work/file" here) || fail "into the directory that one is in"
+end
 if [ "$(id -u)" = 0 ]; then
     mkdir "$work/closed"
     echo secret >"$work/closed/secret"
@@ -205,7 +213,7 @@ if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work/closed"
     refused 'closed/secret: Permission denied' other share "$work/closed"
     share "$work/file"
-    refused 'Permission denied' other fetch "$uri" -o "$work/theirs"
+    refused "theirs: nothing can be made in the directory $work: Permission denied" other fetch "$uri" -o "$work/theirs"
     end
     # Whose limit it is the daemon says, and remembers that it was met.
     a limit set uid:12345 pool_bytes_per_uid=1000000 >/dev/null
