@@ -18,6 +18,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A name without a daemon is one of the own daemon's: what was shared elsewhere is not found. */
+static int fetch_fail_attach(const struct fetch *f, int rc) {
+    static const char own[] = "rdmad:///";
+    const char *name = strncmp(f->uri, own, sizeof(own) - 1) ? f->uri : f->uri + sizeof(own) - 1;
+    if (rc != RDMAD_E_NO_LEASE || strchr(name, '/'))
+        return cli_fail_rdmad(f->session, rc);
+    return cli_fail(rdmad_errname(rc),
+                    "%s (a name alone is looked for at this machine's daemon; at "
+                    "another one it is rdmad://HOST:PORT/%s)",
+                    rdmad_last_error(f->session), name);
+}
+
 static int fetch_open(struct fetch *f) {
     int code = cli_session_open("rdmactl-fetch", -1, &f->session);
     if (code)
@@ -26,7 +38,7 @@ static int fetch_open(struct fetch *f) {
     int rc = rdmad_lease_attach(f->session, f->uri, 0, &f->lease);
     patience_end();
     if (rc)
-        return cli_fail_rdmad(f->session, rc);
+        return fetch_fail_attach(f, rc);
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(f->lease, &info);
     snprintf(f->fabric, sizeof(f->fabric), "%s", info.fabric);

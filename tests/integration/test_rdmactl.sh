@@ -214,6 +214,11 @@ code 1 a share "$work/empty" --name thing
 code 1 b fetch "rdmad://${address%%/*}/nothing" -o "$work/none"
 grep -q "published as \"nothing\" at $(uname -n)" "$work/said" ||
     fail "not told at which daemon: $(cat "$work/said")"
+if grep -q 'a name alone' "$work/said"; then fail "HOST:PORT is there: $(cat "$work/said")"; fi
+for name in thing rdmad:///thing; do # it is a's
+    code 1 b fetch "$name" -o "$work/none"
+    grep -q 'at another one it is rdmad://HOST:PORT/thing)' "$work/said" || fail "$name: $(cat "$work/said")"
+done
 has 'd["pools"][0]["number"] == 1 and d["pools"][0]["id"] > 1' "$(a -j pool show)"
 code 0 a pool show
 if grep -q 4294967296 "$work/said"; then fail "a pool's number is for no human: $(cat "$work/said")"; fi
