@@ -134,6 +134,7 @@ static int fetch_transfer(struct fetch *f) {
     while (!code && !reading_over(&f->reading)) {
         if (signals_take(f->signals))
             return fetch_interrupted(f);
+        fetch_hear(f);
         code = reading_turn(&f->reading);
         if (code == READING_LOST)
             code = fetch_again(f);

@@ -36,11 +36,15 @@ struct fetch {
     char fabric[16];
     struct progress progress;
     struct outage outage;
+    int lost_reason; /* RDMAD_E_*, of a session that was lost; 0: it is there */
+    char lost_text[RDMAD_TEXT_MAX + 1];
     bool gone; /* nothing of it is behind the URI any more */
 };
 
 /* All return an exit code and report. */
 int fetch_interrupted(const struct fetch *f);
+/* Takes what the session has to tell, and says what concerns who waits. */
+void fetch_hear(struct fetch *f);
 /* After READING_LOST: goes on where reading stands. EXIT_GOOD: the next turn may tell more. */
 int fetch_again(struct fetch *f);
 

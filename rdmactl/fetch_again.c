@@ -19,6 +19,14 @@ static uint64_t outage_most_ms(void) {
     return cli.timeout_ms ? 2 * cli.timeout_ms : NEXT_DAEMON_MS;
 }
 
+/* In place of the bar, which is drawn anew below it. */
+static void fetch_say(const struct fetch *f, const char *said) {
+    char text[1024];
+    if (!cli.json)
+        fprintf(stderr, "%srdmactl: %s\n", f->progress.shown ? "\r\033[K" : "",
+                cli_safe_text(text, sizeof(text), said));
+}
+
 /* Begins one, or goes on with it; EXIT_GOOD while it may last. */
 static int outage_go_on(struct fetch *f) {
     struct outage *o = &f->outage;
@@ -30,24 +38,37 @@ static int outage_go_on(struct fetch *f) {
     if (now - o->since_s >= most_s)
         return cli_fail(f->reading.lost.code, "%s (tried again for %s)", f->reading.lost.text,
                         cli_human_seconds(span, now - o->since_s));
-    if (!o->told && !cli.json)
-        fprintf(stderr, "%srdmactl: %s; trying again for %s at most\n",
-                f->progress.shown ? "\r\033[K" : "", f->reading.lost.text,
-                cli_human_seconds(span, most_s));
+    if (!o->told) {
+        char text[sizeof(f->reading.lost.text) + CELL_MAX + 40];
+        snprintf(text, sizeof(text), "%s; trying again for %s at most", f->reading.lost.text,
+                 cli_human_seconds(span, most_s));
+        fetch_say(f, text);
+    }
     o->told = true;
     return EXIT_GOOD;
 }
 
-/* Whether the session is there; if it is not, and will not be, reports why. */
-static int session_look(const struct fetch *f, bool *lost) {
+void fetch_hear(struct fetch *f) {
     struct rdmad_event event = RDMAD_EVENT_INIT;
-    *lost = !f->session;
-    while (!*lost && !rdmad_next_event(f->session, 0, &event)) {
-        *lost = event.type == RDMAD_EVENT_SESSION_LOST;
-        if (*lost && !reading_may_come(event.reason))
-            return cli_fail(rdmad_errname(event.reason), "%s", event.text);
+    while (f->session && !f->lost_reason && !rdmad_next_event(f->session, 0, &event)) {
+        switch (event.type) {
+        case RDMAD_EVENT_SESSION_LOST:
+            f->lost_reason = event.reason;
+            snprintf(f->lost_text, sizeof(f->lost_text), "%s", event.text);
+            break;
+        case RDMAD_EVENT_PAUSED:
+        case RDMAD_EVENT_RESUMED:
+            f->reading.paused = event.type == RDMAD_EVENT_PAUSED;
+            fetch_say(f, event.text);
+            break;
+        case RDMAD_EVENT_SESSION_RESUMED: /* a pause ends with its daemon */
+            f->reading.paused = false;
+            break;
+        default:
+            break;
+        }
+        event = (struct rdmad_event)RDMAD_EVENT_INIT;
     }
-    return EXIT_GOOD;
 }
 
 static int keep_end(void *arg, uint64_t piece, const void *data, uint64_t size) {
@@ -90,6 +111,7 @@ static void fetch_drop(struct fetch *f) {
     rdmad_close(f->session);
     f->session = NULL;
     f->lease = NULL;
+    f->lost_reason = 0;
 }
 
 static int fetch_attach(struct fetch *f) {
@@ -126,21 +148,20 @@ int fetch_again(struct fetch *f) {
     while (code == READING_LOST) {
         struct pollfd wake = {.fd = f->signals, .events = POLLIN};
         struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
-        bool lost = false;
         code = outage_go_on(f);
         if (code)
             return code;
         if (poll(&wake, 1, TRY_AGAIN_MS) > 0 && signals_take(f->signals))
             return fetch_interrupted(f);
-        code = session_look(f, &lost);
-        if (code)
-            return code;
+        fetch_hear(f);
+        if (f->lost_reason && !reading_may_come(f->lost_reason))
+            return cli_fail(rdmad_errname(f->lost_reason), "%s", f->lost_text);
         if (f->lease)
             rdmad_lease_get_info(f->lease, &info);
         f->gone = info.ended && !reading_may_come(info.ended);
         if (f->gone)
             return cli_fail(rdmad_errname(info.ended), "%s", f->reading.lost.text);
-        if (!lost && f->lease && !info.ended && !f->reading.inflight) {
+        if (!f->lost_reason && f->lease && !info.ended && !f->reading.inflight) {
             reading_repeat(&f->reading, (double)outage_most_ms() / 1e3);
             return EXIT_GOOD;
         }

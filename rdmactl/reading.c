@@ -120,6 +120,8 @@ static int reading_silent(const struct reading *r) {
 static int reading_arrive(struct reading *r) {
     const struct rdmad_cqe *cqe;
     int rc = rdmad_ring_wait(r->ring, LOOK_MS, &cqe);
+    if (rc == RDMAD_E_TIMEOUT && r->paused)
+        r->heard_s = cli_now_s();
     if (rc == RDMAD_E_TIMEOUT)
         return r->heard_s + (double)patience_ms(PATIENCE_ACT_MS) / 1e3 + r->more_s > cli_now_s()
                    ? ARGS_RUN

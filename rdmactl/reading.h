@@ -36,6 +36,7 @@ struct reading {
     double heard_s, more_s;       /* more: than an answer may take, as a daemon has to come first */
     int failed;                   /* RDMAD_E_*, of what failed last */
     bool again;
+    bool paused;         /* nothing is asked of the daemon as long as it is */
     struct failure lost; /* code "": nothing is */
     int (*take)(void *arg, uint64_t piece, const void *data, uint64_t size);
     void *arg;

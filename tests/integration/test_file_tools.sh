@@ -100,6 +100,21 @@ b -j fetch "$uri" -o "$work/out/large" >"$work/said" || fail "$(<"$work/said")"
 cmp "$work/large" "$work/out/large" || fail "other bytes after an interruption"
 rm "$work/out/large"
 
+echo "* a fetch that is paused says so"
+b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
+fetcher=$!
+eventually some_has_come
+session=$(b -j session show | python3 -c 'import json, sys; print(json.load(sys.stdin)["sessions"][0]["id"])')
+b session pause "$session" --why 'please wait' >/dev/null
+eventually grep -q '^rdmactl: .*please wait' "$work/said"
+b session resume "$session" >/dev/null
+eventually grep -q '^rdmactl: .*resumed' "$work/said"
+b limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
+wait "$fetcher" || fail "after a pause: $(<"$work/said")"
+cmp "$work/large" "$work/out/large" || fail "other bytes after a pause"
+rm "$work/out/large"
+
 echo "* of a lease that has ended another one of the same contents is what goes on there"
 b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
 "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &

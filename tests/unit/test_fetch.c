@@ -56,6 +56,12 @@ Test(fetch, time_in_which_nobody_took_the_output_is_not_the_daemons) {
     cr_assert_eq(reading_arrive(&r), ARGS_RUN, "the daemon is blamed for what it was not asked");
     now += PATIENCE_ACT_MS / 1000 - 1;
     cr_assert_eq(reading_arrive(&r), ARGS_RUN);
+    r.paused = true;
+    now += 3600;
+    cr_assert_eq(reading_arrive(&r), ARGS_RUN, "a pause is not the daemon's silence");
+    r.paused = false;
+    now += PATIENCE_ACT_MS / 1000 - 1;
+    cr_assert_eq(reading_arrive(&r), ARGS_RUN);
     now += 1;
     cr_assert_eq(reading_arrive(&r), EXIT_FAILED, "and for ever it need not be waited for");
 }
