@@ -53,10 +53,9 @@ static int ask_for_pool(struct source *s, uint64_t bytes, bool perhaps_more) {
     patience_begin("make a pool", 0); /* takes its time, by the size */
     int rc = rdmad_pool_create(s->session, bytes ? bytes : 1, 0, &s->pool);
     patience_end();
-    if (rc == RDMAD_E_LIMIT)
-        return cli_fail("RDMAD_E_LIMIT", "%s has %s%s: %s", s->file,
-                        cli_human_bytes(has, (double)bytes),
-                        perhaps_more ? " and perhaps more" : "", rdmad_last_error(s->session));
+    if (rc == RDMAD_E_LIMIT && perhaps_more)
+        return cli_fail("RDMAD_E_LIMIT", "%s has %s and perhaps more: %s", s->file,
+                        cli_human_bytes(has, (double)bytes), rdmad_last_error(s->session));
     return rc ? cli_fail_rdmad(s->session, rc) : EXIT_GOOD;
 }
 

@@ -233,7 +233,7 @@ if [ "$(id -u)" = 0 ]; then
     # Whose limit it is the daemon says, and remembers that it was met.
     a limit set uid:12345 pool_bytes_per_uid=1000000 >/dev/null
     chmod 644 "$work/file"
-    refused 'file has 8.58 MiB: uid 12345 may have 1000000 bytes .*raise limits.pool_bytes_per_uid' other share "$work/file"
+    refused ': uid 12345 may have 1000000 bytes .*raise limits.pool_bytes_per_uid' other share "$work/file"
     refused 'input has 1 MiB and perhaps more: uid 12345 may' other share - < <(cat "$work/file")
     a events --kind refused --of uid:12345 >"$work/said"
     [ "$(grep -c pool_bytes_per_uid "$work/said")" = 2 ] || fail "$(<"$work/said")"
