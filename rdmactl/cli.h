@@ -101,6 +101,8 @@ int args_timeout(const char *text);
 bool args_count(const char *text, uint64_t *out);
 bool args_bytes(const char *text, uint64_t *out);
 bool args_time_ms(const char *text, uint64_t *out);
+/* A user by number or name. */
+bool args_user(const char *text, uint64_t *uid);
 
 /* ---- errors and output (out.c) -------------------------------------------------------------- */
 

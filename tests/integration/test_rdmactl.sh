@@ -229,6 +229,13 @@ grep -qE 'AGO +LAST ERROR$' "$work/said" || fail "a last error has no time: $(ca
 kill -TERM "$sharer"
 ended 0
 
+code 0 b status
+grep -qE '^ops +[0-9]+ ended, [0-9]+ of them failed$' "$work/said" || fail "status: $(cat "$work/said")"
+code 2 b share
+grep -q -- '\[--raw\]$' "$work/said" || fail "usage of share: $(cat "$work/said")"
+code 2 b fetch
+grep -q -- '\[--no-resume\] .*\[--max-entries N\] .*\[--max-depth N\]$' "$work/said" || fail "usage of fetch: $(cat "$work/said")"
+
 echo "* an empty file"
 share "$work/empty" --once
 has 'd["bytes"] == 0' "$(b -j fetch "$uri" -o "$work/out")"
