@@ -7,6 +7,7 @@
 #include "rdmactl/cli.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,15 @@ bool args_time_ms(const char *text, uint64_t *out) {
     static const char *const suffix[] = {"ms", "s", "", "m", "h", NULL};
     static const uint64_t factor[] = {1, 1000, 1000, 60000, 3600000};
     return parse_suffixed(text, suffix, factor, out);
+}
+
+bool args_user(const char *text, uint64_t *uid) {
+    if (args_count(text, uid))
+        return *uid < UINT32_MAX;
+    const struct passwd *user = getpwnam(text);
+    if (user)
+        *uid = user->pw_uid;
+    return user != NULL;
 }
 
 static void option_text(const struct opt *o, char *buf, size_t size) {

@@ -101,6 +101,8 @@ int args_timeout(const char *text);
 bool args_count(const char *text, uint64_t *out);
 bool args_bytes(const char *text, uint64_t *out);
 bool args_time_ms(const char *text, uint64_t *out);
+/* A user by number or name. */
+bool args_user(const char *text, uint64_t *uid);
 
 /* ---- errors and output (out.c) -------------------------------------------------------------- */
 
@@ -170,8 +172,8 @@ struct listing {
 int listing_show(const struct listing *l, int (*show)(const struct listing *l));
 /* Before something is printed by show: clears a terminal that is watched. */
 void listing_begin(void);
-/* Leaves the rows that are asked for. */
-void listing_filter(const struct listing *l, json_t *list);
+/* Leaves the rows that are asked for; fails, and reports, if they have no such key. */
+int listing_filter(const struct listing *l, json_t *list);
 /* Of a row; "audit.ops" looks into an object. */
 const json_t *listing_value(const json_t *row, const char *key);
 
@@ -215,6 +217,8 @@ void patience_end(void);
 struct rdmad_session;
 /* rdmad_open of the daemon in cli.dir, with patience; EXIT_GOOD, or reports. */
 int cli_session_open(const char *name, int64_t spin_us, struct rdmad_session **out);
+/* The same, without a report; returns what rdmad_open does. */
+int cli_session_try(const char *name, int64_t spin_us, struct rdmad_session **out);
 /* Reports what the library said last of that session (NULL: of none); returns EXIT_FAILED. */
 int cli_fail_rdmad(const struct rdmad_session *session, int rc);
 

@@ -110,7 +110,11 @@ static int show_once(const struct listing *l) {
         return EXIT_FAILED;
     json_t *list = json_object_get(answer, "devices");
     bool any = json_array_size(list);
-    listing_filter(l, list);
+    int code = listing_filter(l, list);
+    if (code) {
+        json_decref(answer);
+        return code;
+    }
     if (cli.json)
         return cli_print_json(answer);
     listing_begin();

@@ -16,7 +16,14 @@
 struct event_filter {
     const char *kinds; /* "link,peer" */
     const char *of;    /* "session:3", "session", "uid:1000", "peer:NAME" */
+    double since_s;    /* none that is older; 0: of any age */
 };
+
+/* As in rdmad(8); a daemon that is newer may have others. */
+static const char all_kinds[] =
+    "admitted,refused,granted,attached,revoked,throttled,violated,admin,attach,channel,daemon,"
+    "device,lease,link,op,peer,session,settings,thread";
+static const char all_things[] = "session,lease,attach,link,peer,channel,op,uid";
 
 static bool is_in(const char *words, const char *word) {
     const size_t length = strlen(word);
@@ -79,7 +86,41 @@ static bool is_of(const json_t *e, const char *of) {
 
 static bool fits(const json_t *e, const struct event_filter *f) {
     return (!f->kinds || is_in(f->kinds, json_string_value(json_object_get(e, "what")))) &&
-           (!f->of || is_of(e, f->of));
+           (!f->of || is_of(e, f->of)) && (!f->since_s || cli_number(e, "ago_s") < f->since_s);
+}
+
+/* Each of words is one of all, or some event has it at key. */
+static int check_words(const char *option, const char *words, const char *all, const json_t *list,
+                       const char *key) {
+    char word[64], there_are[256];
+    for (const char *at = words; *at; at += strcspn(at, ","), at += *at == ',') {
+        snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, ","), at);
+        bool known = is_in(all, word);
+        for (size_t i = 0; !known && i < json_array_size(list); i++) {
+            const json_t *has = json_object_get(json_array_get(list, i), key);
+            known = json_is_string(has) && !strcmp(json_string_value(has), word);
+        }
+        if (known)
+            continue;
+        size_t n = 0;
+        for (const char *c = all; *c && n + 2 < sizeof(there_are); c++) {
+            there_are[n++] = *c;
+            if (*c == ',')
+                there_are[n++] = ' ';
+        }
+        there_are[n] = '\0';
+        return cli_usage_error("%s: there is no %s; there are %s", option, word, there_are);
+    }
+    return EXIT_GOOD;
+}
+
+static int check_names(const struct event_filter *f, const json_t *list) {
+    char thing[64];
+    int code = f->kinds ? check_words("--kind", f->kinds, all_kinds, list, "what") : EXIT_GOOD;
+    if (code || !f->of)
+        return code;
+    snprintf(thing, sizeof(thing), "%.*s", (int)strcspn(f->of, ":"), f->of);
+    return check_words("--of", thing, all_things, list, "object");
 }
 
 /* Of anything but a peer only a number says which. */
@@ -166,11 +207,17 @@ int cmd_events(const struct command *self, int argc, char **argv) {
         return rc;
     if (cli.json && on)
         return cli_usage_error("-j is one JSON document, so there is nothing to follow");
-    json_t *params = since_ms ? json_pack("{s:I}", "since_s", (json_int_t)(since_ms / 1000)) : NULL;
-    json_t *result = daemon_call("events", params, PATIENCE_LOOK_MS);
+    f.since_s = (double)since_ms / 1e3;
+    /* All are asked for, that the last one's number is known from which to follow. */
+    json_t *result = daemon_call("events", NULL, PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     json_t *list = json_object_get(result, "events");
+    rc = check_names(&f, list);
+    if (rc) {
+        json_decref(result);
+        return rc;
+    }
     for (size_t i = json_array_size(list); cli.json && i-- > 0;)
         if (!fits(json_array_get(list, i), &f))
             json_array_remove(list, i);
@@ -178,6 +225,7 @@ int cmd_events(const struct command *self, int argc, char **argv) {
         return cli_print_json(result);
     json_int_t last = print_events(list, &f, 0);
     json_decref(result);
+    f.since_s = 0; /* what comes is new, however late it is looked at */
     return on ? follow(&f, last) : EXIT_GOOD;
 }
 

@@ -5,34 +5,30 @@
  * The happy path: attach; learn from the footer what it is (contents.h); open where it goes
  * (target.h); of what an earlier fetch has left there, find by their checksums the pieces that are
  * right; read the others (reading.h), each compared with its checksum before it is written. So what
- * was fetched is equal to what was shared, or the command fails. Any failed READ, a signal or a
- * full disk ends it, and what there is is kept for the next time.
+ * was fetched is equal to what was shared, or the command fails. A daemon that is lost is waited
+ * for (fetch.h); any other failed READ, a signal or a full disk ends it, and what there is is kept
+ * for the next time.
  */
+#include "common/errors.h"
 #include "rdmactl/cli.h"
-#include "rdmactl/contents.h"
-#include "rdmactl/reading.h"
-#include "rdmactl/target.h"
+#include "rdmactl/fetch.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct fetch {
-    const char *uri, *file;
-    bool no_resume;
-    uint64_t max_entries, max_depth;
-    struct target target;
-    int signals;
-    rdmad_session *session;
-    rdmad_lease *lease;
-    struct reading reading;
-    struct contents contents;
-    uint64_t *wanted;       /* pieces that are not there; NULL: all */
-    uint64_t before, bytes; /* that were there, and that are there now */
-    char fabric[16];
-    struct progress progress;
-};
+/* A name without a daemon is one of the own daemon's: what was shared elsewhere is not found. */
+static int fetch_fail_attach(const struct fetch *f, int rc) {
+    static const char own[] = "rdmad:///";
+    const char *name = strncmp(f->uri, own, sizeof(own) - 1) ? f->uri : f->uri + sizeof(own) - 1;
+    if (rc != RDMAD_E_NO_LEASE || strchr(name, '/'))
+        return cli_fail_rdmad(f->session, rc);
+    return cli_fail(rdmad_errname(rc),
+                    "%s (a name alone is looked for at this machine's daemon; at "
+                    "another one it is rdmad://HOST:PORT/%s)",
+                    rdmad_last_error(f->session), name);
+}
 
 static int fetch_open(struct fetch *f) {
     int code = cli_session_open("rdmactl-fetch", -1, &f->session);
@@ -42,10 +38,12 @@ static int fetch_open(struct fetch *f) {
     int rc = rdmad_lease_attach(f->session, f->uri, 0, &f->lease);
     patience_end();
     if (rc)
-        return cli_fail_rdmad(f->session, rc);
+        return fetch_fail_attach(f, rc);
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(f->lease, &info);
     snprintf(f->fabric, sizeof(f->fabric), "%s", info.fabric);
+    f->lease_id = info.id;
+    f->length = info.length;
     code = reading_open(&f->reading, f->session, f->lease);
     return code ? code
                 : contents_learn(&f->contents, &f->reading, info.length, (uint32_t)f->max_entries,
@@ -62,7 +60,7 @@ static int fetch_open_target(struct fetch *f) {
     return target_open(&f->target, f->file, &terms);
 }
 
-static int fetch_interrupted(const struct fetch *f) {
+int fetch_interrupted(const struct fetch *f) {
     return cli_fail("RDMAD_E_CANCELED", "interrupted after %" PRIu64 " of %" PRIu64 " bytes",
                     f->bytes, f->contents.bytes);
 }
@@ -127,6 +125,7 @@ static int fetch_transfer(struct fetch *f) {
     reading_start(&f->reading, 0, f->contents.bytes, f->contents.piece);
     f->reading.take = fetch_take;
     f->reading.arg = f;
+    f->reading.again = true;
     if (f->wanted) {
         f->reading.wanted = f->wanted;
         f->reading.count = missing;
@@ -135,7 +134,10 @@ static int fetch_transfer(struct fetch *f) {
     while (!code && !reading_over(&f->reading)) {
         if (signals_take(f->signals))
             return fetch_interrupted(f);
+        fetch_hear(f);
         code = reading_turn(&f->reading);
+        if (code == READING_LOST)
+            code = fetch_again(f);
         progress_show(&f->progress, f->bytes, f->contents.bytes);
     }
     return code;
@@ -161,6 +163,18 @@ static int fetch_report(const struct fetch *f, double seconds) {
     return EXIT_GOOD;
 }
 
+/* The name of what is kept is made of the target's and the checksum: the URI has no part in it. */
+static void fetch_tell_kept(const struct fetch *f) {
+    if (!f->target.kept || !f->bytes || cli.json)
+        return;
+    fprintf(stderr, "rdmactl: what has come is kept in %s: ", f->target.temporary);
+    if (f->gone || rdmad_error_ends_lease(f->reading.failed))
+        fprintf(stderr, "with a new URI of the same contents, fetch -o %s goes on there\n",
+                f->file);
+    else
+        fprintf(stderr, "the same command goes on there\n");
+}
+
 static int fetch_run(struct fetch *f) {
     int code = fetch_open(f);
     /* Until here there is nothing to clean up: a signal may simply end us. */
@@ -174,10 +188,7 @@ static int fetch_run(struct fetch *f) {
         code = target_finish(&f->target);
     double seconds = cli_now_s() - start_s;
     if (code) {
-        if (f->target.kept && f->bytes && !cli.json)
-            fprintf(stderr,
-                    "rdmactl: what has come is kept in %s: the same command goes on there\n",
-                    f->target.temporary);
+        fetch_tell_kept(f);
         return code;
     }
     progress_end(&f->progress, f->contents.bytes, f->contents.bytes);
@@ -187,6 +198,8 @@ static int fetch_run(struct fetch *f) {
 static int fetch_check(struct fetch *f) {
     if (f->file && !strcmp(f->file, "-"))
         f->file = NULL; /* by a file's name it is ./- */
+    if (f->file && !f->file[0])
+        return cli_usage_error("-o needs the name of a file, and it is empty");
     if (cli.json && !f->file)
         return cli_usage_error(
             "-j is one JSON document on standard output: the bytes need -o FILE");

@@ -67,14 +67,9 @@ static void groups_of(uid_t uid, char *buf, size_t size) {
 }
 
 static int uid_of(const char *text, uint64_t *out) {
-    const struct passwd *user;
-    if (args_count(text, out) && *out < UINT32_MAX)
-        return ARGS_RUN;
-    user = getpwnam(text);
-    if (!user)
-        return cli_usage_error("\"%s\" is neither a user id nor a user's name", text);
-    *out = user->pw_uid;
-    return ARGS_RUN;
+    return args_user(text, out)
+               ? ARGS_RUN
+               : cli_usage_error("\"%s\" is neither a user id nor a user's name", text);
 }
 
 int cmd_policy_show(const struct command *self, int argc, char **argv) {
@@ -128,7 +123,11 @@ static int show_limits(const struct listing *l) {
                                  PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
-    listing_filter(l, json_object_get(result, "limits"));
+    int code = listing_filter(l, json_object_get(result, "limits"));
+    if (code) {
+        json_decref(result);
+        return code;
+    }
     if (cli.json)
         return cli_print_json(result);
     listing_begin();

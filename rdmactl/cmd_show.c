@@ -217,10 +217,8 @@ static bool is_old(const json_t *result) {
 static json_t *ask_for_list(const char *object, bool all) {
     char method[32];
     snprintf(method, sizeof(method), "%s.show", object);
-    /* Only leases are remembered after their end: for the others all is what is alive. */
-    bool ask_all = all && !strcmp(object, "lease");
     json_t *result =
-        daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL, PATIENCE_LOOK_MS);
+        daemon_call(method, all ? json_pack("{s:b}", "all", 1) : NULL, PATIENCE_LOOK_MS);
     if (result && is_old(result)) {
         json_decref(result);
         poll(NULL, 0, LOOK_AGAIN_MS);
@@ -235,7 +233,11 @@ static int show_once(const struct listing *l) {
         return EXIT_FAILED;
     const struct noun *n = find_noun(l->object);
     json_t *list = json_object_get(result, n->list);
-    listing_filter(l, list);
+    int code = listing_filter(l, list);
+    if (code) {
+        json_decref(result);
+        return code;
+    }
     if (cli.json)
         return cli_print_json(result);
     listing_begin();
@@ -253,6 +255,8 @@ int cmd_show(const struct command *self, int argc, char **argv) {
         LISTING_OPTS(&l),
         {0},
     };
-    int rc = args_parse(self, opts, NULL, argc, argv);
+    /* Only leases are remembered after their end. */
+    int rc =
+        args_parse(self, strcmp(self->object, "lease") != 0 ? opts + 1 : opts, NULL, argc, argv);
     return rc == ARGS_RUN ? listing_show(&l, show_once) : rc;
 }

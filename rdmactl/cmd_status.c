@@ -119,7 +119,7 @@ static void print_objects(const json_t *s) {
 
 static void print_traffic(const json_t *traffic) {
     char in[CELL_MAX], out[CELL_MAX];
-    printf("\nops        %.0f done, %.0f of them failed\n", cli_number(traffic, "ops"),
+    printf("\nops        %.0f ended, %.0f of them failed\n", cli_number(traffic, "ops"),
            cli_number(traffic, "ops_failed"));
     printf("moved      %s read, %s written\n",
            cli_human_bytes(in, cli_number(traffic, "bytes_read")),

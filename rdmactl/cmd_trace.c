@@ -29,7 +29,7 @@ struct trace {
 
 struct trace_filter {
     uint64_t session, slower_us;
-    const char *user; /* "1000", "1000@blue" */
+    const char *user; /* "1000", "ann", "1000@blue" */
     const char *peer, *ops;
     bool failed, begun;
 };
@@ -127,13 +127,15 @@ static bool trace_watch(struct trace *t) {
 
 /* False: it names nobody. */
 static bool add_user(json_t *params, const char *user) {
-    char *end = NULL;
-    unsigned long uid = user[0] >= '0' && user[0] <= '9' ? strtoul(user, &end, 10) : 0;
-    if (!end || uid >= UINT32_MAX || (*end && (*end != '@' || !end[1])))
+    char name[64];
+    const char *at = strchr(user, '@');
+    uint64_t uid = 0;
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(user, "@"), user);
+    if (!args_user(name, &uid) || (at && !at[1]))
         return false;
     json_object_set_new(params, "uid", json_integer((json_int_t)uid));
-    if (*end)
-        json_object_set_new(params, "tenant", json_string(end + 1));
+    if (at)
+        json_object_set_new(params, "tenant", json_string(at + 1));
     return true;
 }
 
@@ -154,11 +156,40 @@ static json_t *filter_json(const struct trace_filter *f) {
     return params;
 }
 
+/* One of the rows of that list has the value at that key; also if there is no such list to see. */
+static bool is_there(const char *method, const char *list, const char *key, const char *value) {
+    struct failure why;
+    char number[32];
+    json_t *answer = daemon_try(method, NULL, PATIENCE_LOOK_MS, &why);
+    const json_t *rows = json_object_get(answer, list);
+    bool found = !answer || json_is_true(json_object_get(answer, "truncated"));
+    for (size_t i = 0; !found && i < json_array_size(rows); i++) {
+        const json_t *has = json_object_get(json_array_get(rows, i), key);
+        snprintf(number, sizeof(number), "%.0f", json_number_value(has));
+        found = !strcmp(json_is_string(has) ? json_string_value(has) : number, value);
+    }
+    json_decref(answer);
+    return found;
+}
+
+/* What is not there may come, so it is no error; but who mistypes it would wait in vain. */
+static void trace_note(const struct trace_filter *f) {
+    char session[32];
+    snprintf(session, sizeof(session), "%llu", (unsigned long long)f->session);
+    if (f->session && !is_there("session.show", "sessions", "id", session))
+        fprintf(stderr, "rdmactl: no session %s is open here; session show lists them\n", session);
+    if (f->peer && !is_there("peer.show", "peers", "node", f->peer) &&
+        !is_there("peer.show", "peers", "id", f->peer))
+        fprintf(stderr, "rdmactl: no peer %s is connected now; peer show lists them\n", f->peer);
+}
+
 static bool trace_run(struct trace *t, const struct trace_filter *f) {
     t->fd = daemon_dial(PATIENCE_LOOK_MS, &t->why);
     if (t->fd < 0)
         return false;
     json_t *answer = daemon_ask(t->fd, "trace", filter_json(f), PATIENCE_LOOK_MS, &t->why);
+    if (answer)
+        trace_note(f);
     if (answer && !t->document)
         print_head();
     if (answer)
@@ -176,7 +207,8 @@ int cmd_trace(const struct command *self, int argc, char **argv) {
         {"count", 'n', OPT_COUNT, &count, 1, 1000000000, "COUNT", "end after so many ops"},
         {"for", 0, OPT_TIME, &for_ms, 1, 86400000, "TIME", "end after so long, as 10s"},
         {"session", 's', OPT_COUNT, &f.session, 1, INT64_MAX, "ID", "only that session's"},
-        {"uid", 'u', OPT_TEXT, &f.user, 0, 0, "UID[@TENANT]", "only that user's"},
+        {"uid", 'u', OPT_TEXT, &f.user, 0, 0, "UID[@TENANT]",
+         "only that user's, by number or name"},
         {"peer", 'p', OPT_TEXT, &f.peer, 0, 0, "NAME|ID", "only what goes to that peer"},
         {"op", 'o', OPT_TEXT, &f.ops, 0, 0, "KINDS", "only those, as read,write"},
         {"failed", 'f', OPT_FLAG, &f.failed, 0, 0, NULL, "only what was not done"},
@@ -192,7 +224,10 @@ int cmd_trace(const struct command *self, int argc, char **argv) {
     bool named = !f.user || add_user(nothing, f.user);
     json_decref(nothing);
     if (!named)
-        return cli_usage_error("--uid: \"%s\" names nobody: write UID, or UID@TENANT", f.user);
+        return cli_usage_error(
+            "--uid: \"%s\" names nobody: write a UID or a user's name, each with "
+            "@TENANT or without",
+            f.user);
     if (cli.json && !count && !for_ms)
         return cli_usage_error("-j is one JSON document, so say when it ends: -n COUNT or --for "
                                "TIME");

@@ -33,10 +33,42 @@ static bool fits(const json_t *row, const char *where) {
     return json_is_number(value) && !strcmp(text, equals + 1);
 }
 
-void listing_filter(const struct listing *l, json_t *list) {
-    for (size_t i = json_array_size(list); l->where && i-- > 0;)
+/* Some row has it, or has nothing where it would be. */
+static bool is_key(const json_t *list, const char *key) {
+    char outer[64];
+    snprintf(outer, sizeof(outer), "%.*s", (int)strcspn(key, "."), key);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i);
+        if (listing_value(row, key) || json_is_null(json_object_get(row, outer)))
+            return true;
+    }
+    return false;
+}
+
+static int fail_key(const json_t *row, const char *key) {
+    char keys[512] = "";
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)row, name, value) {
+        size_t used = strlen(keys);
+        snprintf(keys + used, sizeof(keys) - used, "%s%s%s", used ? ", " : "", name,
+                 json_is_object(value) ? ".*" : "");
+    }
+    return cli_usage_error("--where: there is no key %s; there are %s", key, keys);
+}
+
+int listing_filter(const struct listing *l, json_t *list) {
+    size_t i = json_array_size(list);
+    char key[64];
+    if (!l->where || !i)
+        return EXIT_GOOD;
+    snprintf(key, sizeof(key), "%.*s", (int)strcspn(l->where, "="), l->where);
+    if (!is_key(list, key))
+        return fail_key(json_array_get(list, 0), key);
+    while (i-- > 0)
         if (!fits(json_array_get(list, i), l->where))
             json_array_remove(list, i);
+    return EXIT_GOOD;
 }
 
 void listing_begin(void) {

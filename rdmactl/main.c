@@ -39,10 +39,10 @@ static const struct command commands[] = {
      "Limits and shares, and what is used of them."},
     {"limit", "set", cmd_limit_set, "uid:N[@TENANT]|peer:NAME KEY=VALUE...",
      "Sets limits and shares until the daemon ends."},
-    {"share", NULL, cmd_share, "FILE|DIR|- [--name N] [--ttl 60s] [--once]",
+    {"share", NULL, cmd_share, "FILE|DIR|- [--name N] [--ttl 60s] [--once] [--raw]",
      "Shares FILE's bytes (- : standard input) under a read-only lease; prints its URI and holds "
      "it."},
-    {"fetch", NULL, cmd_fetch, "URI [-o FILE|DIR]",
+    {"fetch", NULL, cmd_fetch, "URI [-o FILE|DIR] [--no-resume] [--max-entries N] [--max-depth N]",
      "Reads a lease's memory by one-sided READs, to FILE or standard output."},
     {"bench", "serve", cmd_bench_serve, "[--ttl T] [-s MAXBYTES]",
      "Grants memory to measure against, prints its URI and answers until interrupted."},

@@ -156,7 +156,7 @@ int cli_fail_rdmad(const rdmad_session *session, int rc) {
     return cli_fail(rdmad_errname(rc), "%s", rdmad_last_error(session));
 }
 
-int cli_session_open(const char *name, int64_t spin_us, rdmad_session **out) {
+int cli_session_try(const char *name, int64_t spin_us, rdmad_session **out) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     options.runtime_dir = cli.dir == cli.default_dir ? NULL : cli.dir; /* as programs find it */
     options.name = name;
@@ -167,5 +167,10 @@ int cli_session_open(const char *name, int64_t spin_us, rdmad_session **out) {
     patience_begin("open a session", PATIENCE_LOOK_MS);
     int rc = rdmad_open(&options, out);
     patience_end();
+    return rc;
+}
+
+int cli_session_open(const char *name, int64_t spin_us, rdmad_session **out) {
+    int rc = cli_session_try(name, spin_us, out);
     return rc ? cli_fail_rdmad(NULL, rc) : EXIT_GOOD;
 }

@@ -12,6 +12,8 @@
 
 #define EVERY_S 0.1 /* it is drawn anew */
 #define OF_LATE_S 2.0
+#define GUESS_S 1.0        /* before that a rate tells nothing of the whole */
+#define GUESS_MOST_S 3.6e5 /* nor does one at which it hardly moves */
 
 void progress_start(struct progress *p, uint64_t before) {
     *p = (struct progress){.start_s = cli_now_s(), .before = before, .shown_done = before};
@@ -19,7 +21,7 @@ void progress_start(struct progress *p, uint64_t before) {
 }
 
 static const char *clock_text(char buf[CELL_MAX], double seconds) {
-    unsigned long s = seconds < 360000 ? (unsigned long)(seconds + 0.5) : 359999;
+    unsigned long s = (unsigned long)(seconds + 0.5);
     if (s < 3600)
         snprintf(buf, CELL_MAX, "%lu:%02lu", s / 60, s % 60);
     else
@@ -36,10 +38,11 @@ static void draw(struct progress *p, uint64_t done, uint64_t total, double rate,
         memset(bar + 1, '=', (size_t)(share * 22));
         snprintf(bar + 23, sizeof(bar) - 23, "] %3.0f %%  ", share * 100);
     }
+    double now = cli_now_s(), guess_s = rate > 0 ? (double)(total - done) / rate : GUESS_MOST_S;
     if (over)
-        snprintf(time, sizeof(time), "  in %s", cli_human_seconds(left, cli_now_s() - p->start_s));
-    else if (total && rate > 0)
-        snprintf(time, sizeof(time), "  %s left", clock_text(left, (double)(total - done) / rate));
+        snprintf(time, sizeof(time), "  in %s", cli_human_seconds(left, now - p->start_s));
+    else if (total && now - p->start_s >= GUESS_S && guess_s < GUESS_MOST_S)
+        snprintf(time, sizeof(time), "  %s left", clock_text(left, guess_s));
     fprintf(stderr, "\r%s%s  %s/s%s \033[K", bar, cli_human_bytes(have, (double)done),
             cli_human_bytes(fast, rate), time);
     p->shown = true;
@@ -49,8 +52,9 @@ void progress_show(struct progress *p, uint64_t done, uint64_t total) {
     double now = cli_now_s(), span = now - p->shown_s;
     if (cli.json || span < EVERY_S || !isatty(STDERR_FILENO))
         return;
-    double rate = (double)(done - p->shown_done) / span, part = span / OF_LATE_S;
-    p->rate = p->shown ? p->rate + (part < 1 ? part : 1) * (rate - p->rate) : rate;
+    double rate = (double)(done - p->shown_done) / span, since = now - p->start_s;
+    double part = span / (since < OF_LATE_S ? since : OF_LATE_S); /* at first the mean of all */
+    p->rate += (part < 1 ? part : 1) * (rate - p->rate);
     p->shown_s = now;
     p->shown_done = done;
     draw(p, done, total, p->rate, false);

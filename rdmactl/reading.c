@@ -6,23 +6,39 @@
 #include "rdmactl/bundle.h"
 #include "rdmactl/cli.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LOOK_MS 100 /* how long a turn is at most */
 /* In flight at a time: enough for a link, and with what is copied from and to still in a cache. */
 #define WINDOW (8u << 20)
 
+bool reading_may_come(int rc) {
+    return rc == RDMAD_E_DAEMON_LOST || rc == RDMAD_E_NO_DAEMON || rc == RDMAD_E_SHUTDOWN ||
+           rc == RDMAD_E_PEER_LOST || rc == RDMAD_E_UNREACHABLE || rc == RDMAD_E_NO_LEASE ||
+           rc == RDMAD_E_BUSY;
+}
+
+int reading_failed(struct reading *r, int rc, const char *why) {
+    r->failed = rc;
+    if (!r->again || !reading_may_come(rc))
+        return cli_fail(rdmad_errname(rc), "%s", why);
+    snprintf(r->lost.code, sizeof(r->lost.code), "%s", rdmad_errname(rc));
+    snprintf(r->lost.text, sizeof(r->lost.text), "%s", why);
+    return READING_LOST;
+}
+
 int reading_open(struct reading *r, rdmad_session *session, rdmad_lease *lease) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(lease, &info);
-    *r = (struct reading){.session = session, .lease = lease};
+    *r = (struct reading){.session = session, .lease = lease, .again = r->again};
     patience_begin("make a pool and a ring", PATIENCE_ACT_MS);
     int rc = rdmad_pool_create(session, info.length && info.length < WINDOW ? info.length : WINDOW,
                                0, &r->pool);
     if (!rc)
         rc = rdmad_ring_create(session, READING_SLOTS, &r->ring);
     patience_end();
-    return rc ? cli_fail_rdmad(session, rc) : EXIT_GOOD;
+    return rc ? reading_failed(r, rc, rdmad_last_error(session)) : EXIT_GOOD;
 }
 
 void reading_start(struct reading *r, uint64_t from, uint64_t bytes, uint32_t piece) {
@@ -34,6 +50,24 @@ void reading_start(struct reading *r, uint64_t from, uint64_t bytes, uint32_t pi
     r->count = bytes / piece + (bytes % piece != 0);
     r->asked = r->taken = r->arrived_mask = 0;
     r->heard_s = cli_now_s();
+}
+
+void reading_repeat(struct reading *r, double patience_s) {
+    r->asked = r->taken;
+    r->arrived_mask = 0;
+    r->lost.code[0] = '\0';
+    r->heard_s = cli_now_s();
+    r->more_s = patience_s;
+}
+
+void reading_restore(struct reading *r, const struct reading *was) {
+    reading_start(r, was->from, was->bytes, was->piece);
+    r->wanted = was->wanted;
+    r->count = was->count;
+    r->taken = was->taken;
+    r->take = was->take;
+    r->arg = was->arg;
+    reading_repeat(r, 0);
 }
 
 static uint64_t piece_number(const struct reading *r, uint64_t i) {
@@ -62,13 +96,14 @@ static int reading_ask(struct reading *r) {
         if (rc)
             return cli_fail_rdmad(r->session, rc);
         r->asked++;
+        r->inflight++;
     }
     if (r->asked == before)
         return EXIT_GOOD;
     /* Until now it had nothing to answer: the output may have been blocked. */
     r->heard_s = cli_now_s();
     int rc = rdmad_ring_submit(r->ring);
-    return rc < 0 ? cli_fail_rdmad(r->session, rc) : EXIT_GOOD;
+    return rc < 0 ? reading_failed(r, rc, rdmad_last_error(r->session)) : EXIT_GOOD;
 }
 
 /* A daemon that lives ends each READ by its deadline. */
@@ -85,21 +120,27 @@ static int reading_silent(const struct reading *r) {
 static int reading_arrive(struct reading *r) {
     const struct rdmad_cqe *cqe;
     int rc = rdmad_ring_wait(r->ring, LOOK_MS, &cqe);
+    if (rc == RDMAD_E_TIMEOUT && r->paused)
+        r->heard_s = cli_now_s();
     if (rc == RDMAD_E_TIMEOUT)
-        return r->heard_s + (double)patience_ms(PATIENCE_ACT_MS) / 1e3 > cli_now_s()
+        return r->heard_s + (double)patience_ms(PATIENCE_ACT_MS) / 1e3 + r->more_s > cli_now_s()
                    ? ARGS_RUN
                    : reading_silent(r);
     if (rc)
-        return cli_fail_rdmad(r->session, rc);
+        return reading_failed(r, rc, rdmad_last_error(r->session));
+    int code = EXIT_GOOD;
     if (cqe->status) {
         char why[RDMAD_TEXT_MAX + 1];
         rdmad_ring_explain(r->ring, cqe, why, sizeof(why));
-        return cli_fail(rdmad_errname(cqe->status), "%s", why);
+        code = reading_failed(r, cqe->status, why);
+    } else {
+        r->more_s = 0;
     }
     r->heard_s = cli_now_s();
     r->arrived_mask |= UINT64_C(1) << cqe->user_data % r->slots;
+    r->inflight--;
     rdmad_ring_seen(r->ring, cqe);
-    return EXIT_GOOD;
+    return code == READING_LOST && r->inflight ? EXIT_GOOD : code;
 }
 
 /* Hands out what has arrived, in order. */
@@ -124,6 +165,8 @@ int reading_turn(struct reading *r) {
         code = reading_arrive(r);
     if (code)
         return code == ARGS_RUN ? EXIT_GOOD : code;
+    if (r->lost.code[0]) /* what is under way still writes to its slot */
+        return r->inflight ? EXIT_GOOD : READING_LOST;
     return reading_drain(r);
 }
 

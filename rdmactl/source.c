@@ -47,18 +47,16 @@ int source_open(struct source *s) {
     return EXIT_GOOD;
 }
 
-static int check_size(const struct source *s, size_t bytes) {
-    struct rdmad_session_info info = RDMAD_SESSION_INFO_INIT;
-    rdmad_session_get_info(s->session, &info);
-    char has[CELL_MAX], may[CELL_MAX];
-    if (bytes <= info.max_pool_bytes)
-        return EXIT_GOOD;
-    return cli_fail(
-        "RDMAD_E_LIMIT",
-        "%s has %s%s, a session may have %s of pool memory: raise "
-        "limits.pool_bytes_per_session in the daemon's configuration, or share it in parts",
-        s->file, cli_human_bytes(has, (double)bytes), s->to_the_end ? " and perhaps more" : "",
-        cli_human_bytes(may, (double)info.max_pool_bytes));
+/* Which limit is in the way only the daemon knows, and it remembers that somebody met it. */
+static int ask_for_pool(struct source *s, uint64_t bytes, bool perhaps_more) {
+    char has[CELL_MAX];
+    patience_begin("make a pool", 0); /* takes its time, by the size */
+    int rc = rdmad_pool_create(s->session, bytes ? bytes : 1, 0, &s->pool);
+    patience_end();
+    if (rc == RDMAD_E_LIMIT && perhaps_more)
+        return cli_fail("RDMAD_E_LIMIT", "%s has %s and perhaps more: %s", s->file,
+                        cli_human_bytes(has, (double)bytes), rdmad_last_error(s->session));
+    return rc ? cli_fail_rdmad(s->session, rc) : EXIT_GOOD;
 }
 
 static int make_pool(struct source *s) {
@@ -67,13 +65,7 @@ static int make_pool(struct source *s) {
     bundle_init(&s->footer, s->directory ? BUNDLE_DIRECTORY : BUNDLE_FILE, s->bytes, list);
     if (!s->raw && !bundle_length(&s->footer, &s->length))
         return cli_fail("RDMAD_E_LIMIT", "%s is larger than all memory", s->file);
-    int code = check_size(s, s->length);
-    if (code)
-        return code;
-    patience_begin("make a pool", 0); /* takes its time, by the size */
-    int rc = rdmad_pool_create(s->session, s->length ? s->length : 1, 0, &s->pool);
-    patience_end();
-    return rc ? cli_fail_rdmad(s->session, rc) : EXIT_GOOD;
+    return ask_for_pool(s, s->length, false);
 }
 
 /* Reads once. ARGS_RUN: there is more; EXIT_GOOD with *got 0: that was the end, or we were
@@ -154,7 +146,22 @@ static int read_directory(struct source *s) {
 }
 
 /* What has no size: into memory of our own, and from there into a pool that fits. */
+/* So much has come of what has no size, and it goes on: more than can be shared is not read. */
+static int check_size(struct source *s, uint64_t *may) {
+    if (s->bytes <= *may)
+        return EXIT_GOOD;
+    int code = ask_for_pool(s, s->bytes, true);
+    if (!code) { /* the limit was raised meanwhile */
+        rdmad_pool_destroy(s->pool);
+        s->pool = NULL;
+        *may = UINT64_MAX;
+    }
+    return code;
+}
+
 static int read_to_the_end(struct source *s) {
+    struct rdmad_session_info info = RDMAD_SESSION_INFO_INIT;
+    rdmad_session_get_info(s->session, &info);
     size_t room = 0, got;
     char *all = NULL;
     int code = ARGS_RUN;
@@ -170,7 +177,7 @@ static int read_to_the_end(struct source *s) {
         }
         code = read_some(s, s->fd, s->file, all + s->bytes, room - s->bytes, &got);
         s->bytes += got;
-        if (code == ARGS_RUN && check_size(s, s->bytes))
+        if (code == ARGS_RUN && check_size(s, &info.max_pool_bytes))
             code = EXIT_FAILED;
         progress_show(&s->progress, s->bytes, 0);
     }

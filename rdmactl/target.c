@@ -121,6 +121,20 @@ static int check_room(const struct target *t, uint64_t bytes) {
     return target_room(t, t->fd, bytes > there ? bytes - there : 0);
 }
 
+/* Said of the directory, and not of the temporary name, which nobody has typed. */
+static int check_directory(const struct target *t) {
+    char copy[PATH_MAX];
+    struct stat st;
+    memcpy(copy, t->path, sizeof(copy));
+    const char *directory = dirname(copy);
+    if (stat(directory, &st) ? errno == ENOENT || errno == ENOTDIR : !S_ISDIR(st.st_mode))
+        return cli_fail("RDMAD_E_SYSTEM", "%s: there is no directory %s", t->path, directory);
+    if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS))
+        return cli_fail("RDMAD_E_SYSTEM", "%s: nothing can be made in the directory %s: %s",
+                        t->path, directory, strerror(errno));
+    return EXIT_GOOD;
+}
+
 static int open_file(struct target *t, const char *file, const struct target_terms *terms) {
     struct stat st;
     bool replaces = !stat(file, &st);
@@ -128,6 +142,8 @@ static int open_file(struct target *t, const char *file, const struct target_ter
         return fail_errno(file); /* that its directory may be written is not meant by it */
     mode_t mode = replaces ? 0600 : 0666;
     int code = target_resolve(t, file);
+    if (!code)
+        code = check_directory(t);
     if (!code && terms->sum)
         code = open_part(t, terms, mode);
     if (!code && t->fd < 0)

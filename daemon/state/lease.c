@@ -263,8 +263,8 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
         return rc;
     if (l->terms.max_attaches && l->attached >= l->terms.max_attaches)
         return error_set(err, RDMAD_E_LIMIT,
-                         "lease %" PRIu64 " is attached %" PRIu32 " times of %" PRIu32
-                         " that its owner allows; wait until one is released",
+                         "lease %" PRIu64 " has %" PRIu32 " of the %" PRIu32
+                         " lessees that its owner allows; wait until one has released it",
                          l->id, l->attached, l->terms.max_attaches);
     if (who->peer && (rc = charge_registered(l, &charge, err)))
         return rc;

@@ -32,10 +32,10 @@ struct rdmad_service_terms {
 
 /* A service under name on this session's daemon; terms may be NULL. RDMAD_E_EXISTS.
  * On success *out is the caller's to rdmad_service_close.
- * Errors: RDMAD_E_EXISTS: the name is taken. RDMAD_E_NAME: it is none. RDMAD_E_PERM: the policy
- * lets this user not publish it. RDMAD_E_RANGE: the budget lies in no pool. RDMAD_E_INVAL: a term
- * is none. RDMAD_E_RIGHTS: max_rights has some that a request cannot have. RDMAD_E_LIMIT: as many
- * services as there may be. RDMAD_E_SHUTDOWN: the daemon is stopping. */
+ * Errors: RDMAD_E_EXISTS: the name is taken. RDMAD_E_NAME: it is not valid. RDMAD_E_PERM: the
+ * policy lets this user not publish it. RDMAD_E_RANGE: the budget lies in no pool. RDMAD_E_INVAL: a
+ * term is not valid. RDMAD_E_RIGHTS: max_rights has some that a request cannot have. RDMAD_E_LIMIT:
+ * as many services as there may be. RDMAD_E_SHUTDOWN: the daemon is stopping. */
 RDMAD_API int rdmad_listen(rdmad_session *session, const char *name,
                            const struct rdmad_service_terms *terms, rdmad_service **out);
 /* "rdmad://HOST:PORT/NAME"; lives as long as the object. */
@@ -90,7 +90,7 @@ RDMAD_API int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *
  * why. RDMAD_E_TIMEOUT: nobody accepted, or that daemon did not answer, in time. RDMAD_E_LIMIT: as
  * many channels as there may be, or the service's backlog is full. RDMAD_E_PERM: the policy.
  * RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: the service's daemon. RDMAD_E_FABRIC: the two daemons
- * have no fabric in common. RDMAD_E_INVAL: kind is none. */
+ * have no fabric in common. RDMAD_E_INVAL: kind is not valid. */
 RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned kind, int timeout_ms,
                             rdmad_channel **out);
 

@@ -153,9 +153,9 @@ struct rdmad_options {
  * Errors: RDMAD_E_NO_DAEMON: nothing answers at that place, or its socket may not be opened by
  * this user. RDMAD_E_PERM: the policy does not admit this user. RDMAD_E_LIMIT: the user, or the
  * machine, has as many sessions as it may. RDMAD_E_NAME: options.name is too long. RDMAD_E_INVAL:
- * another option is none. RDMAD_E_VERSION: library and daemon have no version of their protocol in
- * common. RDMAD_E_SHUTDOWN: the daemon is stopping. RDMAD_E_SYSTEM: a socket or a descriptor could
- * not be made. */
+ * another option is not valid. RDMAD_E_VERSION: library and daemon have no version of their
+ * protocol in common. RDMAD_E_SHUTDOWN: the daemon is stopping. RDMAD_E_SYSTEM: a socket or a
+ * descriptor could not be made. */
 RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **out);
 
 /* Ends the session with all that belongs to it: rings, pools (also their memory: pointers into them
@@ -336,11 +336,11 @@ struct rdmad_lease_terms {
  * ends by itself after its ttl, with the session, or by rdmad_lease_revoke.
  * On success *out is the caller's to rdmad_lease_free, also after the lease's end.
  * Errors: RDMAD_E_RANGE: not all of the memory lies in one pool of the session. RDMAD_E_NAME:
- * terms.name is none. RDMAD_E_EXISTS: the name is taken. RDMAD_E_PERM: the policy lets this user
- * not publish it. RDMAD_E_ALIGN: RDMAD_RIGHT_ATOMIC of memory that is not aligned to 8.
+ * terms.name is not valid. RDMAD_E_EXISTS: the name is taken. RDMAD_E_PERM: the policy lets this
+ * user not publish it. RDMAD_E_ALIGN: RDMAD_RIGHT_ATOMIC of memory that is not aligned to 8.
  * RDMAD_E_LIMIT: as many leases as there may be, or ttl_ms is longer than the daemon allows.
- * RDMAD_E_INVAL: a term is none. RDMAD_E_RESERVED: an unknown flag or right. RDMAD_E_SHUTDOWN: the
- * daemon is stopping. */
+ * RDMAD_E_INVAL: a term is not valid. RDMAD_E_RESERVED: an unknown flag or right. RDMAD_E_SHUTDOWN:
+ * the daemon is stopping. */
 RDMAD_API int rdmad_lease_grant(rdmad_session *session, void *memory, size_t length,
                                 const struct rdmad_lease_terms *terms, rdmad_lease **out);
 /* Lessee: attaches to a lease by its URI or published name. timeout_ms 0: the daemon's default.

@@ -211,6 +211,15 @@ a -j events --since 1h >"$work/hour"
 has hour 'len(d["events"]) > 5 and all(e["ago_s"] < 3600 and e["text"] for e in d["events"]) and
     [e["number"] for e in d["events"]] == sorted(e["number"] for e in d["events"])'
 fails 'nothing to follow' a -j events -f
+# Of a window in which nothing was there is nothing to show first, and no history afterwards.
+quiet() { lacks . a events --since 1s; }
+eventually quiet
+"$rdmactl" -d "$work/a" events -f --since 1s >"$work/followed.new" &
+pids+=($!)
+sleep 1.2 # it looks twice a second
+a limit set uid:12345 weight=51 >/dev/null
+eventually grep -q 'calls limit.set uid:12345 weight=51' "$work/followed.new"
+lacks '  daemon started' cat "$work/followed.new" || fail "events -f --since 1s begins with $(head -n 2 "$work/followed.new")"
 
 echo "* only some of them"
 # shown CONDITION ARGUMENT...: of each event e that is shown with these, and there are some.
@@ -236,7 +245,7 @@ for other in "${node}x" "${node%?}"; do
     lacks . a events --of "peer:$other" || fail "events of another peer, $other"
 done
 shown 'e["object"] == "peer" and e["id"] == 1' --of peer:1
-for nothing in "--kind refuse" "--kind refused,refusedly --of channel" "--of session:4711" "--of uid:54321" "--of peer:no.such.node"; do
+for nothing in "--kind refused --of channel" "--of session:4711" "--of uid:54321" "--of peer:no.such.node"; do
     # shellcheck disable=SC2086 # words
     lacks . a events $nothing || fail "events $nothing shows some"
 done
@@ -244,6 +253,13 @@ b events --kind link >"$work/lines"
 grep -q '  link up' "$work/lines" || fail "no link"
 grep -qv '  link ' "$work/lines" && fail "not links alone"
 fails 'is no number' a events --of session:x
+fails '--kind: there is no refuse; there are admitted, refused, ' a events --kind session,refuse
+fails '--of: there is no bar; there are session, lease, ' a events --of bar:1
+fails '--of: there is no sessio; ' a -j events --of sessio
+# No kind that there is is one that --kind does not know by itself.
+a -j events >"$work/events"
+known=$(a events --kind none 2>&1 | sed 's/.*there are //; s/, / /g') || true
+has events "all(e['what'] in '$known'.split() for e in d['events'])"
 fails 'is not session, session:ID' a events --of :3
 # What was followed begins with what was remembered already, so it is the head of what is remembered now:
 # two events may have equal words in one second, so no line by itself tells whether it was told twice.

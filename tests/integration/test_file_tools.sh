@@ -100,6 +100,35 @@ b -j fetch "$uri" -o "$work/out/large" >"$work/said" || fail "$(<"$work/said")"
 cmp "$work/large" "$work/out/large" || fail "other bytes after an interruption"
 rm "$work/out/large"
 
+echo "* a fetch that is paused says so"
+b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
+fetcher=$!
+eventually some_has_come
+session=$(b -j session show | python3 -c 'import json, sys; print(json.load(sys.stdin)["sessions"][0]["id"])')
+b session pause "$session" --why 'please wait' >/dev/null
+eventually grep -q '^rdmactl: .*please wait' "$work/said"
+b session resume "$session" >/dev/null
+eventually grep -q '^rdmactl: .*resumed' "$work/said"
+b limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
+wait "$fetcher" || fail "after a pause: $(<"$work/said")"
+cmp "$work/large" "$work/out/large" || fail "other bytes after a pause"
+rm "$work/out/large"
+
+echo "* of a lease that has ended another one of the same contents is what goes on there"
+b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
+fetcher=$!
+eventually some_has_come
+end
+wait "$fetcher" && fail "it was over before its lease was"
+b limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
+grep -q "part: with a new URI of the same contents, fetch -o $work/out/large goes on there" "$work/said" || fail "$(<"$work/said")"
+share "$work/large"
+b -j fetch "$uri" -o "$work/out/large" >"$work/said" || fail "$(<"$work/said")"
+[ "$(field resumed_bytes <"$work/said")" -gt 0 ] || fail "it began anew: $(<"$work/said")"
+rm "$work/out/large"
+
 echo "* share that is asked to end takes the lease back, and who reads is told"
 b fetch "$uri" 2>"$work/said" | (until [ -e "$work/over" ]; do sleep 0.05; done && cat) >/dev/null &
 reader=$!
@@ -181,6 +210,14 @@ end
 
 echo "* what cannot be shared or written is told"
 refused 'No such file' a share "$work/nothing"
+share "$work/file"
+refused "nodir/x: there is no directory $work/nodir\$" a fetch "$uri" -o "$work/nodir/x"
+refused "there is no directory $work/file\$" a fetch --no-resume "$uri" -o "$work/file/x"
+code=0
+a fetch "$uri" -o '' >"$work/said" 2>&1 || code=$?
+[ "$code" = 2 ] || fail "-o '' ends with $code: $(<"$work/said")"
+(cd "$work/out" && a fetch "$uri" -o here 2>/dev/null && cmp "$work/file" here) || fail "into the directory that one is in"
+end
 if [ "$(id -u)" = 0 ]; then
     mkdir "$work/closed"
     echo secret >"$work/closed/secret"
@@ -191,8 +228,15 @@ if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work/closed"
     refused 'closed/secret: Permission denied' other share "$work/closed"
     share "$work/file"
-    refused 'Permission denied' other fetch "$uri" -o "$work/theirs"
+    refused "theirs: nothing can be made in the directory $work: Permission denied" other fetch "$uri" -o "$work/theirs"
     end
+    # Whose limit it is the daemon says, and remembers that it was met.
+    a limit set uid:12345 pool_bytes_per_uid=1000000 >/dev/null
+    chmod 644 "$work/file"
+    refused ': uid 12345 may have 1000000 bytes .*raise limits.pool_bytes_per_uid' other share "$work/file"
+    refused 'input has 1 MiB and perhaps more: uid 12345 may' other share - < <(cat "$work/file")
+    a events --kind refused --of uid:12345 >"$work/said"
+    [ "$(grep -c pool_bytes_per_uid "$work/said")" = 2 ] || fail "$(<"$work/said")"
 fi
 # A file system that is too small, in a name space of the test's own.
 share "$work/file"

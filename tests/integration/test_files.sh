@@ -143,6 +143,9 @@ except OSError:
     pass
 assert p.wait() == 0, seen
 assert re.search(rb"\r\[=* *\] +\d+ %  [0-9.]+ MiB  [0-9.]+ [KM]iB/s  0:0\d left", seen), seen
+assert seen.split(b" left")[0].count(b"\r") >= 5, seen # from some tenths of a second nobody can guess
+rates = [float(r) * (1024 if unit == b"M" else 1) for r, unit in re.findall(rb"  ([0-9.]+) ([KM])iB/s", seen)]
+assert rates[-2] > 0.75 * rates[-1], seen # of late it was as fast as all the time
 assert re.search(rb"\] 100 %  19.1 MiB  [0-9.]+ [KM]iB/s  in ", seen), seen
 there, here = pty.openpty()
 p = subprocess.Popen([rdmactl, "-d", directory, "fetch", uri, "-o", file], stderr=here)

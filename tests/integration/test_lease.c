@@ -208,7 +208,7 @@ static void is_for_one(bool link) {
     t.max_attaches = 1;
     rdmad_lease *own = grant_terms(&p, &t);
     rdmad_lease *l = attach(&p, rdmad_lease_uri(own));
-    expect_refused(&p, rdmad_lease_uri(own), RDMAD_E_LIMIT, "1 times of 1");
+    expect_refused(&p, rdmad_lease_uri(own), RDMAD_E_LIMIT, "has 1 of the 1 lessees");
     works(&p, l, "for one");
     rdmad_lease_free(l);
     expect_event(p.owner, RDMAD_EVENT_LEASE_ENDED, RDMAD_E_LEASE_RELEASED, own);

@@ -73,8 +73,13 @@ devices=$({ find /sys/class/infiniband -mindepth 1 2>/dev/null || true; } | wc -
 echo "* the lists"
 for noun in session pool lease peer link channel service; do
     has "d['${noun}s'] == []" "$(a -j "$noun" show)"
-    code 0 a "$noun" show --all
+    code 0 a "$noun" show
 done
+code 0 a lease show --all
+code 2 a session show --all
+grep -q 'unknown option --all' "$work/said" || fail "of ended sessions: $(cat "$work/said")"
+a help session show >"$work/said"
+if grep -q -- --all "$work/said"; then fail "help offers ended sessions"; fi
 has "d['fabric']['name'] == '$fabric' and d['fabric']['rdma'] == ('$fabric' == 'verbs') and
     len(d['fabric']['why']) > 8" "$(a -j status)"
 code 0 a status
@@ -135,6 +140,14 @@ code 0 a top -b -n 1 -i 100ms --users
 grep -qE '^ *UID .* QUEUE +SHARE +WEIGHT ' "$work/said" || fail "top of users: $(cat "$work/said")"
 grep -qE "^ *$(id -u) +1 " "$work/said" || fail "top of users: $(cat "$work/said")"
 code 2 a session show --where uid
+code 2 a session show --where foo=1
+grep -q 'there is no key foo; there are id, ' "$work/said" || fail "a key that is not: $(cat "$work/said")"
+code 2 a lease show -w NAME=big
+grep -q 'no key NAME; there are .*\bname\b' "$work/said" || fail "a key that is not: $(cat "$work/said")"
+code 2 a limit show --where foo=1
+code 0 a session show --where lat_us.p50=0
+code 0 a session show --where tenant=blue
+code 0 a channel show --where foo=1 # of no rows there is nothing to tell it by
 code 2 a -j session show --watch 1s
 for key in 'who=uid:4711' 'key=cow'; do has "d['limits'] == []" "$(a -j limit show --where "$key")"; done
 has "len(d['limits']) == 1 and d['limits'][0]['value'] == 1024" \
@@ -201,6 +214,11 @@ code 1 a share "$work/empty" --name thing
 code 1 b fetch "rdmad://${address%%/*}/nothing" -o "$work/none"
 grep -q "published as \"nothing\" at $(uname -n)" "$work/said" ||
     fail "not told at which daemon: $(cat "$work/said")"
+if grep -q 'a name alone' "$work/said"; then fail "HOST:PORT is there: $(cat "$work/said")"; fi
+for name in thing rdmad:///thing; do # it is a's
+    code 1 b fetch "$name" -o "$work/none"
+    grep -q 'at another one it is rdmad://HOST:PORT/thing)' "$work/said" || fail "$name: $(cat "$work/said")"
+done
 has 'd["pools"][0]["number"] == 1 and d["pools"][0]["id"] > 1' "$(a -j pool show)"
 code 0 a pool show
 if grep -q 4294967296 "$work/said"; then fail "a pool's number is for no human: $(cat "$work/said")"; fi
@@ -210,6 +228,13 @@ code 0 b link show
 grep -qE 'AGO +LAST ERROR$' "$work/said" || fail "a last error has no time: $(cat "$work/said")"
 kill -TERM "$sharer"
 ended 0
+
+code 0 b status
+grep -qE '^ops +[0-9]+ ended, [0-9]+ of them failed$' "$work/said" || fail "status: $(cat "$work/said")"
+code 2 b share
+grep -q -- '\[--raw\]$' "$work/said" || fail "usage of share: $(cat "$work/said")"
+code 2 b fetch
+grep -q -- '\[--no-resume\] .*\[--max-entries N\] .*\[--max-depth N\]$' "$work/said" || fail "usage of fetch: $(cat "$work/said")"
 
 echo "* an empty file"
 share "$work/empty" --once

@@ -201,9 +201,14 @@ moves() { "$rdmactl" -d "$work/d" trace -n 10 --for 1s | grep -q ' nop '; }
 eventually moves
 other -j trace --for 500ms >"$work/traced"
 has traced 'd["ops"] == [] and d["dropped"] == 0'
-other -j trace --for 500ms --session 1 >"$work/traced"
+other -j trace --for 500ms --session 1 >"$work/traced" 2>"$work/said"
 has traced 'd["ops"] == [] and d["dropped"] == 0'
+grep -q 'no session 1 is open here; session show lists them' "$work/said" || fail "not told: $(<"$work/said")"
+"$rdmactl" -d "$work/d" trace --for 100ms --session 1 --peer nosuch >/dev/null 2>"$work/said"
+[ "$(<"$work/said")" = 'rdmactl: no peer nosuch is connected now; peer show lists them' ] || fail "not told: $(<"$work/said")"
 expect_refused 'you are uid 12345, and see your own' other trace --uid 0
+expect_refused 'you are uid 12345, and see your own' other trace --uid root
+expect_refused '"no.such.user" names nobody: write a UID or a user' other trace --uid no.such.user
 expect_refused 'the ops of uid 12345@blue are shown' other trace --uid 12345@blue
 rm -f "$work/lines" # first_line would read what one before has said
 setpriv --reuid 12345 --regid 12345 --clear-groups "$rdmactl" -d "$work/d" trace >"$work/lines" 2>/dev/null &

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# A fetch whose own daemon, or that of the lease's owner, is replaced goes on by itself, within a bounded
+# time, and ends with the right bytes; one that would get other contents ends with a sentence.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+declare -A port_of daemon_of
+for name in a b; do
+    keep_port
+    port_of[$name]=$port
+    mv "$work/port" "$work/port.$name"
+done
+start() { # NAME
+    mkdir -p "$work/$1"
+    "$rdmad" --runtime-dir "$work/$1" --listen "127.0.0.1:${port_of[$1]}" 2>>"$work/$1.log" &
+    pids+=($!)
+    daemon_of[$1]=$!
+    await_daemon "$1" $!
+    [ "$1" = a ] || ctl b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+}
+end() { # NAME: at once
+    kill -KILL "${daemon_of[$1]}"
+    wait "${daemon_of[$1]}" 2>/dev/null || true
+}
+share() { # FILE OPTIONS...: sets $uri and $sharer
+    rm -f "$work/uri"
+    "$rdmactl" -d "$work/a" share --ttl 20m "$@" >"$work/uri" 2>"$work/share.log" &
+    sharer=$!
+    pids+=("$sharer")
+    uri=$(first_line "$work/uri" "$sharer")
+}
+unshare_it() {
+    kill -TERM "$sharer"
+    wait "$sharer" || fail "share ended with $?: $(<"$work/share.log")"
+}
+begin() { # OPTIONS...: a fetch to $work/out, of which a piece has come when this returns; sets $fetcher
+    rm -rf "$work/out"*
+    "$rdmactl" -d "$work/b" "$@" fetch "$uri" -o "$work/out" >"$work/said" 2>&1 &
+    fetcher=$!
+    pids+=("$fetcher")
+    eventually some_has_come
+}
+some_has_come() { [ "$(du -sk "$work"/out*.part 2>/dev/null | cut -f1)" -ge 1024 ]; } 2>/dev/null
+is_good() {
+    wait "$fetcher" || fail "the fetch ended with $?: $(<"$work/said")"
+    cmp "$work/file" "$work/out" || fail "other bytes"
+}
+
+start a
+start b
+head -c 30000000 /dev/urandom >"$work/file"
+
+echo "* the fetch's own daemon is killed, and is back"
+share "$work/file"
+begin
+end b
+start b
+is_good
+grep -q 'trying again for 30' "$work/said" || fail "it did not say that it waits: $(<"$work/said")"
+
+echo "* the owner's daemon is killed, and is back, of a lease by its key"
+begin
+end a
+start a
+is_good
+unshare_it
+
+echo "* and of one by its name, which is another lease afterwards"
+share "$work/file" --name again
+begin
+end a
+start a
+is_good
+
+echo "* both"
+begin
+end a
+end b
+start a
+start b
+is_good
+
+echo "* of other contents under that name the fetch says so"
+begin
+kill -KILL "$sharer"
+end a
+start a
+head -c 30000000 /dev/urandom >"$work/other"
+share "$work/other" --name again
+if wait "$fetcher"; then fail "a file of two halves"; fi
+grep -q 'what is shared as .*/again now is not what this fetch began with' "$work/said" || fail "$(<"$work/said")"
+grep -q 'with a new URI of the same contents, fetch -o ' "$work/said" || fail "$(<"$work/said")"
+[ ! -e "$work/out" ] || fail "a file of two halves is there"
+unshare_it
+
+echo "* it ends when told to, and when its time is over"
+share "$work/file"
+begin
+end b
+eventually grep -q 'trying again' "$work/said"
+kill -INT "$fetcher"
+began=$SECONDS
+if wait "$fetcher"; then fail "it was over before it was interrupted"; fi
+grep -q 'interrupted after [0-9]* of 30000000 bytes' "$work/said" || fail "$(<"$work/said")"
+[ $((SECONDS - began)) -lt 5 ] || fail "it was interrupted and went on for $((SECONDS - began)) s"
+start b
+begin --timeout 1
+end b
+began=$SECONDS
+if wait "$fetcher"; then fail "a fetch without a daemon"; fi
+[ $((SECONDS - began)) -lt $((10 * ${RDMAD_TEST_PATIENCE:-1})) ] || fail "it tried for $((SECONDS - began)) s"
+grep -q 'none has come at .* in 2000 ms (tried again for [23]' "$work/said" || fail "$(<"$work/said")"
+grep -q 'kept in .*part' "$work/said" || fail "$(<"$work/said")"
+start b
+
+echo "* a session that is kicked stays so"
+begin
+session=$(ctl b -j session show | python3 -c 'import json, sys; print(json.load(sys.stdin)["sessions"][0]["id"])')
+ctl b session kick "$session" --why 'not tonight' >/dev/null
+if wait "$fetcher"; then fail "a fetch by a session that was ended"; fi
+if grep -q 'trying again' "$work/said"; then fail "$(<"$work/said")"; fi
+unshare_it
