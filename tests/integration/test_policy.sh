@@ -213,7 +213,7 @@ root limit set uid:1004 sessions_per_uid=1 leases_per_uid=0 >/dev/null || fail "
 expect "{r['key']: r['value'] for r in d['limits']}['leases_per_uid'] == 64 * 1024" root -j limit show uid:1004
 root limit set uid:1004 limits.pool_bytes_per_uid=1K >/dev/null || fail "limit set"
 root limit set uid:1004 sessions_per_uid=2 >/dev/null || fail "limit set"
-expect_refused "may have 1 KiB of pool memory" user 1004 share "$work/data/file"
+expect_refused "uid 1004 may have 1024 bytes of pools and rings" user 1004 share "$work/data/file"
 expect_refused "sessions_per_uid is 0" root limit set uid:1004 weight=5 sessions_per_uid=0
 expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 300" root -j limit show uid:1004
 expect_refused 'no limit "sessions" of a user' root limit set uid:1004 sessions=1

@@ -248,7 +248,7 @@ Test(lease, no_more_attach_than_the_owner_allows) {
     struct error err;
     rig_peer(l, "127.0.0.2");
     cr_expect_eq(rig_peer_try(&third, l, "127.0.0.2", &err), RDMAD_E_LIMIT);
-    cr_expect_not_null(strstr(err.text, "2 times of 2"), "%s", err.text);
+    cr_expect_not_null(strstr(err.text, "2 of the 2 lessees"), "%s", err.text);
     attachment_release(&a->a);
     cr_expect_eq(rig_peer_try(&third, l, "127.0.0.2", &err), RDMAD_E_LIMIT, "not gone yet");
     fake_answer_all();
