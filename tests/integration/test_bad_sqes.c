@@ -216,21 +216,27 @@ static void each_opcode_has_its_own_bad_forms(void) {
     stage_down(&s);
 }
 
-/* Its events come when its session ends. */
+/* Its events come when its session ends: of each error the last. */
 static void an_op_that_failed_is_told_of_by_its_user_data_whatever_that_is(void) {
     static const struct {
-        uint64_t id;
+        uint64_t id, lease, offset;
+        uint32_t imm;
+        int status;
         const char *told;
-    } ops[] = {{INT64_MAX, "\"op\",\"id\":9223372036854775807,"},
-               {UINT64_C(1) << 63, "\"op\",\"id\":\"9223372036854775808\","},
-               {UINT64_MAX, "\"op\",\"id\":\"18446744073709551615\","}};
+    } ops[] = {{INT64_MAX, 0, 0, 0, RDMAD_E_NO_LEASE, "\"op\",\"id\":9223372036854775807,"},
+               {UINT64_C(1) << 63, 1, UINT64_C(1) << 40, 0, RDMAD_E_RANGE,
+                "\"op\",\"id\":\"9223372036854775808\","},
+               {UINT64_MAX, 1, 0, 1, RDMAD_E_RESERVED, "\"op\",\"id\":\"18446744073709551615\","}};
     struct stage s;
     stage_up(&s);
     for (unsigned i = 0; i < 3; i++) {
         struct rdmad_sqe sqe = good_write(&s);
         sqe.user_data = ops[i].id;
-        sqe.lease = 0;
-        CHECK(one(&s, &sqe).status == RDMAD_E_NO_LEASE, "a write to no lease");
+        sqe.lease *= ops[i].lease;
+        sqe.lease_offset += ops[i].offset;
+        sqe.imm = ops[i].imm;
+        struct rdmad_cqe cqe = one(&s, &sqe);
+        CHECK(cqe.status == ops[i].status, "op %u ends with %d", i, cqe.status);
     }
     shutdown(s.sock, SHUT_RDWR);
     tdaemon_expect_objects(s.d, json_incref(s.before));
