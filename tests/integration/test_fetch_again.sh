@@ -84,8 +84,8 @@ is_good
 
 echo "* of other contents under that name the fetch says so"
 begin
+end a # before the program, or the daemon would say that the owner has gone
 kill -KILL "$sharer"
-end a
 start a
 head -c 30000000 /dev/urandom >"$work/other"
 share "$work/other" --name again
