@@ -5,6 +5,8 @@
 # time, and ends with the right bytes; one that would get other contents ends with a sentence.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
+# shellcheck source=tests/integration/sharing.sh
+. "$(dirname "$0")/sharing.sh"
 
 declare -A port_of daemon_of
 for name in a b; do
@@ -23,17 +25,6 @@ start() { # NAME
 end() { # NAME: at once
     kill -KILL "${daemon_of[$1]}"
     wait "${daemon_of[$1]}" 2>/dev/null || true
-}
-share() { # FILE OPTIONS...: sets $uri and $sharer
-    rm -f "$work/uri"
-    "$rdmactl" -d "$work/a" share --ttl 20m "$@" >"$work/uri" 2>"$work/share.log" &
-    sharer=$!
-    pids+=("$sharer")
-    uri=$(first_line "$work/uri" "$sharer")
-}
-unshare_it() {
-    kill -TERM "$sharer"
-    wait "$sharer" || fail "share ended with $?: $(<"$work/share.log")"
 }
 begin() { # OPTIONS...: a fetch to $work/out, of which a piece has come when this returns; sets $fetcher
     rm -rf "$work/out"*

@@ -6,23 +6,14 @@
 # what may not be read. Each of them says what, in a sentence, and leaves nothing half.
 # shellcheck source=tests/integration/daemons.sh
 . "$(dirname "$0")/daemons.sh"
+# shellcheck source=tests/integration/sharing.sh
+. "$(dirname "$0")/sharing.sh"
 
 start_daemon a
 start_daemon b
 a() { "$rdmactl" -d "$work/a" "$@"; }
 b() { "$rdmactl" -d "$work/b" "$@"; }
 
-share() { # sets $uri and $sharer
-    rm -f "$work/uri"
-    "$rdmactl" -d "$work/a" share --ttl 20m "$@" >"$work/uri" 2>"$work/share.log" &
-    sharer=$!
-    pids+=("$sharer")
-    uri=$(first_line "$work/uri" "$sharer")
-}
-end() {
-    kill -TERM "$sharer"
-    wait "$sharer" || fail "share ended with $?: $(<"$work/share.log")"
-}
 field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 refused() { # SENTENCE COMMAND...: it fails with exit code 1, in these words
     local sentence=$1 got=0
@@ -80,7 +71,7 @@ if [ "$(id -u)" = 0 ]; then
     [ "$(b -j fetch "$uri" -o "$work/out/again" | field resumed_bytes)" = 0 ] || fail "another's part was used"
     rm "$part"
 fi
-end
+unshare_it
 
 echo "* an interrupted fetch says what it kept, and the same command goes on there"
 head -c 40000000 /dev/urandom >"$work/large"
@@ -120,7 +111,7 @@ b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
 "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
 fetcher=$!
 eventually some_has_come
-end
+unshare_it
 wait "$fetcher" && fail "it was over before its lease was"
 b limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
 grep -q "part: with a new URI of the same contents, fetch -o $work/out/large goes on there" "$work/said" || fail "$(<"$work/said")"
@@ -133,7 +124,7 @@ echo "* share that is asked to end takes the lease back, and who reads is told"
 b fetch "$uri" 2>"$work/said" | (until [ -e "$work/over" ]; do sleep 0.05; done && cat) >/dev/null &
 reader=$!
 eventually sh -c "'$rdmactl' -d '$work/a' -j lease show | grep -q '\"attached\":1'"
-end
+unshare_it
 touch "$work/over"
 grep -q 'ended: taken back' "$work/share.log" || fail "$(<"$work/share.log")"
 wait "$reader" && fail "a reader of a lease that was taken back is content"
@@ -180,7 +171,7 @@ rm "$part/sub/deep/10"
 b -j fetch "$uri" -o "$work/out/twice" >"$work/said" || fail "$(<"$work/said")"
 [ "$(field resumed_bytes <"$work/said")" -gt 8000000 ] || fail "it began anew: $(<"$work/said")"
 diff -r "$work/expected" "$work/out/twice" || fail "what was wrong has stayed"
-end
+unshare_it
 refused 'took it back\|no such lease\|gone\|revoked' b fetch "$uri" -o "$work/out/never"
 
 echo "* a lease without checksums is fetched, and says that it has none"
@@ -188,13 +179,13 @@ share --raw "$work/file"
 b fetch "$uri" -o "$work/out/raw" 2>"$work/said" || fail "$(<"$work/said")"
 grep -q 'no checksum' "$work/said" || fail "$(<"$work/said")"
 cmp "$work/file" "$work/out/raw"
-end
+unshare_it
 
 echo "* bytes that are not those that were summed are found"
 share "$work/file"
 b fetch "$uri" -o "$work/out/good" 2>/dev/null
 RDMAD_RUNTIME_DIR=$work/a "$RDMAD_BUILD/examples/fetch" "$uri" "$work/bundle"
-end
+unshare_it
 damage() { # OFFSET
     cp "$work/bundle" "$work/damaged"
     printf '\377\376\375' | dd of="$work/damaged" bs=1 seek="$1" conv=notrunc status=none
@@ -202,10 +193,10 @@ damage() { # OFFSET
 }
 damage 5000000
 refused 'bytes 4980736 to 5242879 have not the checksum' b fetch "$uri" -o "$work/out/damaged"
-end
+unshare_it
 damage $((9000001 + 40))
 refused "checksums are not those that its owner made" b fetch "$uri" -o "$work/out/damaged"
-end
+unshare_it
 [ ! -e "$work/out/damaged" ] || fail "damaged bytes became a file"
 
 echo "* what cannot be shared or written is told"
@@ -217,7 +208,7 @@ code=0
 a fetch "$uri" -o '' >"$work/said" 2>&1 || code=$?
 [ "$code" = 2 ] || fail "-o '' ends with $code: $(<"$work/said")"
 (cd "$work/out" && a fetch "$uri" -o here 2>/dev/null && cmp "$work/file" here) || fail "into the directory that one is in"
-end
+unshare_it
 if [ "$(id -u)" = 0 ]; then
     mkdir "$work/closed"
     echo secret >"$work/closed/secret"
@@ -229,7 +220,7 @@ if [ "$(id -u)" = 0 ]; then
     refused 'closed/secret: Permission denied' other share "$work/closed"
     share "$work/file"
     refused "theirs: nothing can be made in the directory $work: Permission denied" other fetch "$uri" -o "$work/theirs"
-    end
+    unshare_it
     # Whose limit it is the daemon says, and remembers that it was met.
     a limit set uid:12345 pool_bytes_per_uid=1000000 >/dev/null
     chmod 644 "$work/file"
@@ -249,7 +240,7 @@ if unshare -rm true 2>/dev/null; then
 else
     echo "skipped: a full disk: no name spaces here"
 fi
-end
+unshare_it
 
 echo "* a source that shrinks while it is read"
 python3 - "$work/shrinks" <<'PYTHON'
