@@ -156,17 +156,23 @@ static json_t *filter_json(const struct trace_filter *f) {
     return params;
 }
 
-/* One of the rows of that list has the value at that key; also if there is no such list to see. */
-static bool is_there(const char *method, const char *list, const char *key, const char *value) {
-    struct failure why;
+static bool has_value(const json_t *row, const char *key, const char *value) {
+    const json_t *has = json_object_get(row, key);
     char number[32];
+    snprintf(number, sizeof(number), "%.0f", json_number_value(has));
+    return has && !strcmp(json_is_string(has) ? json_string_value(has) : number, value);
+}
+
+/* One of the rows of that list has the value as its number or its name; also if there is no such
+ * list to see. */
+static bool is_there(const char *method, const char *list, const char *value) {
+    struct failure why;
     json_t *answer = daemon_try(method, NULL, PATIENCE_LOOK_MS, &why);
     const json_t *rows = json_object_get(answer, list);
     bool found = !answer || json_is_true(json_object_get(answer, "truncated"));
     for (size_t i = 0; !found && i < json_array_size(rows); i++) {
-        const json_t *has = json_object_get(json_array_get(rows, i), key);
-        snprintf(number, sizeof(number), "%.0f", json_number_value(has));
-        found = !strcmp(json_is_string(has) ? json_string_value(has) : number, value);
+        const json_t *row = json_array_get(rows, i);
+        found = has_value(row, "id", value) || has_value(row, "node", value);
     }
     json_decref(answer);
     return found;
@@ -176,10 +182,9 @@ static bool is_there(const char *method, const char *list, const char *key, cons
 static void trace_note(const struct trace_filter *f) {
     char session[32];
     snprintf(session, sizeof(session), "%llu", (unsigned long long)f->session);
-    if (f->session && !is_there("session.show", "sessions", "id", session))
+    if (f->session && !is_there("session.show", "sessions", session))
         fprintf(stderr, "rdmactl: no session %s is open here; session show lists them\n", session);
-    if (f->peer && !is_there("peer.show", "peers", "node", f->peer) &&
-        !is_there("peer.show", "peers", "id", f->peer))
+    if (f->peer && !is_there("peer.show", "peers", f->peer))
         fprintf(stderr, "rdmactl: no peer %s is connected now; peer show lists them\n", f->peer);
 }
 
