@@ -210,6 +210,7 @@ step "restarts and kills under load: programs go on in new processes, as confine
 under_load() {
     local unit whose load killed=()
     [ "$1" != killed ] || { killed=(killed) && shift; }
+    rm -f "$work/load" # or "begun" could be the word of the load before
     plain /packages/load /run/rdmad /run/rdmad-two "${killed[@]}" <"$work/end" >"$work/load" 2>"$work/load.log" &
     load=$!
     pids+=("$load")
