@@ -204,6 +204,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
     } else {
         handover_keep_port(&d->before, &loaded);
         settings_reload(&d->config, &loaded, &changes, later, arg);
+        settings_rules_changed(d->config.rules, loaded.rules, &changes);
         daemon_take_rules(d, &loaded, later, arg);
         apply_reloadable(d);
         audit_reopen(d->config.audit_file);

@@ -131,18 +131,51 @@ static const char *value_words(const struct setting *s, const struct config *c,
     return words;
 }
 
-static void changes_add(struct settings_changes *ch, const struct setting *s,
-                        const struct config *was, const struct config *is) {
-    char before[VALUE_WORDS], after[VALUE_WORDS], words[2 * VALUE_WORDS + 100];
-    int n = snprintf(words, sizeof(words), "%s%s %s -> %s%s", ch->length ? ", " : "", s->key,
-                     value_words(s, was, before), value_words(s, is, after),
-                     s->restart ? " at the next start" : "");
-    if (ch->more || ch->length + (size_t)n > CHANGES_MAX) {
+static void changes_add(struct settings_changes *ch, const char *words) {
+    const char *comma = ch->length ? ", " : "";
+    size_t n = strlen(comma) + strlen(words);
+    if (ch->more || ch->length + n > CHANGES_MAX) {
         ch->more++;
         return;
     }
-    memcpy(ch->text + ch->length, words, (size_t)n + 1);
-    ch->length += (size_t)n;
+    snprintf(ch->text + ch->length, sizeof(ch->text) - ch->length, "%s%s", comma, words);
+    ch->length += n;
+}
+
+static void setting_changed(struct settings_changes *ch, const struct setting *s,
+                            const struct config *was, const struct config *is) {
+    char before[VALUE_WORDS], after[VALUE_WORDS], words[2 * VALUE_WORDS + 100];
+    snprintf(words, sizeof(words), "%s %s -> %s%s", s->key, value_words(s, was, before),
+             value_words(s, is, after), s->restart ? " at the next start" : "");
+    changes_add(ch, words);
+}
+
+/* Those between the rules at both ends that are as they were. Their order counts. */
+static void rules_changed(struct settings_changes *ch, const char *key, struct rule *const *was,
+                          unsigned nwas, struct rule *const *is, unsigned nis) {
+    char words[CHANGES_MAX], place[CHANGES_MAX / 2] = "";
+    while (nwas && nis && rule_same(was[0], is[0]))
+        was++, is++, nwas--, nis--;
+    while (nwas && nis && rule_same(was[nwas - 1], is[nis - 1]))
+        nwas--, nis--;
+    if (!nwas && !nis)
+        return;
+    if (nis)
+        snprintf(place, sizeof(place), " from %s:%u on", is[0]->file, rule_line(is[0]));
+    snprintf(words, sizeof(words), "%s %u rule%s -> %u rule%s%s", key, nwas, nwas == 1 ? "" : "s",
+             nis, nis == 1 ? "" : "s", place);
+    changes_add(ch, words);
+}
+
+void settings_rules_changed(const struct rules *was, const struct rules *is,
+                            struct settings_changes *changes) {
+    static const struct rules none;
+    was = was ? was : &none;
+    is = is ? is : &none;
+    rules_changed(changes, "policy.users", was->users, was->nusers, is->users, is->nusers);
+    rules_changed(changes, "policy.peers", was->peers, was->npeers, is->peers, is->npeers);
+    if (!rules_same_sockets(was, is))
+        changes_add(changes, "sockets at the next start");
 }
 
 void settings_reload(struct config *live, const struct config *loaded,
@@ -154,7 +187,7 @@ void settings_reload(struct config *live, const struct config *loaded,
         const void *from = (const char *)loaded + s->offset;
         if (!memcmp(to, from, s->size))
             continue;
-        changes_add(changes, s, live, loaded);
+        setting_changed(changes, s, live, loaded);
         if (!s->restart) {
             memcpy(to, from, s->size);
             continue;

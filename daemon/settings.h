@@ -6,6 +6,7 @@
 #define RDMAD_SETTINGS_H
 
 #include "daemon/config/config.h"
+#include "daemon/config/rules.h"
 #include "daemon/plane/plane.h"
 
 /* All but what choice.c chooses (the fabrics) and what settings_look_up fills in. */
@@ -13,8 +14,8 @@ void settings_plane(const struct config *c, struct plane_settings *out);
 /* The addresses that listen stands for. Asks the resolver, so only at the start. */
 void settings_look_up(struct fabric_settings *out);
 
-/* What a reload has changed: "a.b 1 -> 2, c true -> false at the next start", as many as fit, and
- * how many more there are. All zero: nothing. */
+/* What a reload has changed: "a.b 1 -> 2, c true -> false at the next start, policy.users 1 rule ->
+ * 2 rules from FILE:LINE on", as many as fit, and how many more there are. All zero: nothing. */
 struct settings_changes {
     char text[RDMAD_TEXT_MAX + 1];
     size_t length;
@@ -26,5 +27,8 @@ struct settings_changes {
 void settings_reload(struct config *live, const struct config *loaded,
                      struct settings_changes *changes, void (*later)(void *arg, const char *key),
                      void *arg);
+/* The same of the rules and sockets; either may be NULL. Copies nothing. */
+void settings_rules_changed(const struct rules *was, const struct rules *is,
+                            struct settings_changes *changes);
 
 #endif

@@ -192,6 +192,31 @@ int rule_list_add(struct rule_list *list, const char *text) {
     return 0;
 }
 
+static bool same_list(const struct rule_list *a, const struct rule_list *b) {
+    bool same = a->count == b->count;
+    for (unsigned i = 0; same && i < a->count; i++)
+        same = !strcmp(a->text[i], b->text[i]);
+    return same;
+}
+
+bool rule_same(const struct rule *a, const struct rule *b) {
+    bool same = a->by_uid == b->by_uid && a->by_gid == b->by_gid && a->by_socket == b->by_socket &&
+                a->uid == b->uid && a->gid == b->gid && !strcmp(a->socket, b->socket) &&
+                !strcmp(a->peer, b->peer);
+    for (unsigned k = 0; same && k < RULE_KEYS; k++)
+        same = a->value[k].set == b->value[k].set && a->value[k].number == b->value[k].number &&
+               same_list(&a->value[k].list, &b->value[k].list);
+    return same;
+}
+
+unsigned rule_line(const struct rule *r) {
+    unsigned first = 0;
+    for (unsigned k = 0; k < RULE_KEYS; k++)
+        if (r->value[k].set && (!first || r->value[k].line < first))
+            first = r->value[k].line;
+    return first;
+}
+
 static bool same_socket(const struct rule_socket *a, const struct rule_socket *b) {
     return !strcmp(a->tenant, b->tenant) && !strcmp(a->path, b->path) && a->user == b->user &&
            a->group == b->group && a->mode == b->mode;

@@ -145,6 +145,9 @@ struct rule_socket *rules_add_socket(struct rules *r);
 /* Appends a copy of text. */
 int rule_list_add(struct rule_list *list, const char *text); /* 0 or RDMAD_E_NOMEM */
 void rule_value_clear(struct rule_value *v);
+/* Whether both say the same of the same, wherever they stand. */
+bool rule_same(const struct rule *a, const struct rule *b);
+unsigned rule_line(const struct rule *r); /* the first that sets something; 0: none does */
 /* Whether the same sockets are described. */
 bool rules_same_sockets(const struct rules *a, const struct rules *b);
 

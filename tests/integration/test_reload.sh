@@ -38,6 +38,36 @@ a -j reload | grep -q '"needs_restart": *\["workers"\]' || fail "reload -j"
 shows lease.max_ttl_ms 80000
 shows workers 1
 
+echo "* of rules it is told how many have changed, and where they begin; of what stays nothing"
+# tells WORDS: the last reload has changed that.
+tells() {
+    a reload >"$work/said" 2>&1 || fail "reload: $(<"$work/said")"
+    a events >"$work/said"
+    [[ $(grep 'settings reloaded' "$work/said" | tail -n 1) = *"settings reloaded$1" ]] ||
+        fail "not '$1' but: $(grep 'settings reloaded' "$work/said" | tail -n 1)"
+}
+# rules USERS PEERS
+rules() {
+    printf '{"fabric": "%s", "workers": 3, "lease": {"max_ttl_ms": 80000}, "policy": {\n"users": [%s],\n"peers": [%s]}}\n' \
+        "$fabric" "$1" "$2" >"$work/a.json"
+}
+again="workers 1 -> 3 at the next start" # for as long as it has not begun anew
+rules '{"match": {"uid": 4711}, "weight": 200}' ''
+tells ": $again, policy.users 0 rules -> 1 rule from $work/a.json:2 on"
+tells ": $again"
+rules $'{"match": {"uid": 4711}, "weight": 200},\n{"match": {"uid": 4712}, "connect": false}' '{"match": {"name": "b"}, "attach": false}'
+tells ": $again, policy.users 0 rules -> 1 rule from $work/a.json:3 on, policy.peers 0 rules -> 1 rule from $work/a.json:4 on"
+rules $'{"match": {"uid": 4711}, "weight": 300},\n{"match": {"uid": 4712}, "connect": false}' '{"match": {"name": "b"}, "attach": true}'
+tells ": $again, policy.users 1 rule -> 1 rule from $work/a.json:2 on, policy.peers 1 rule -> 1 rule from $work/a.json:4 on"
+rules $'{"match": {"uid": 4712}, "connect": false},\n{"match": {"uid": 4711}, "weight": 300}' '{"match": {"name": "b"}, "attach": true}'
+tells ": $again, policy.users 2 rules -> 2 rules from $work/a.json:2 on"
+rules '{"match": {"uid": 4711}, "names": ["a.", "b."]}' ''
+tells ": $again, policy.users 2 rules -> 1 rule from $work/a.json:2 on, policy.peers 1 rule -> 0 rules"
+rules '{"match": {"uid": 4711}, "names": ["a.", "c."]}' ''
+tells ": $again, policy.users 1 rule -> 1 rule from $work/a.json:2 on"
+rules '' ''
+tells ": $again, policy.users 1 rule -> 0 rules"
+
 echo "* a broken file is a failure with its place, and changes nothing"
 printf '{"lease": {"max_ttl_ms": 90000},\n "lissten": 1}\n' >"$work/a.json"
 if a reload >"$work/said" 2>&1; then fail "a broken file was reloaded"; fi
