@@ -112,24 +112,35 @@ static bool look_again(struct top *top) {
     return top->after;
 }
 
-/* The row of keys, where there are some, and no more than the terminal has room for. */
+/* The row of keys. Before them it says what the terminal has no room for, because that is news. */
+static void draw_keys(const struct top *top, struct table_rest rest, unsigned width) {
+    char line[256], more[80] = "", rows[40] = "", columns[40] = "";
+    if (rest.rows)
+        snprintf(rows, sizeof(rows), "%u row%s", rest.rows, rest.rows == 1 ? "" : "s");
+    if (rest.columns)
+        snprintf(columns, sizeof(columns), "%s%u column%s", rest.rows ? ", " : "", rest.columns,
+                 rest.columns == 1 ? "" : "s");
+    if (rest.rows || rest.columns)
+        snprintf(more, sizeof(more), " (no room for %s%s)", rows, columns);
+    snprintf(line, sizeof(line),
+             "%s by %s%s   s sessions  u users  l links  e peers   b bytes  o ops  p p99  "
+             "m memory  w queue   q quit",
+             views[top->view].name, key_names[sort_key], more);
+    printf("%.*s\n", (int)width, line);
+}
+
+/* With the row of keys, where there are some, no more than the terminal has room for. */
 static void draw(const struct top *top, struct table *t) {
-    unsigned rows = 0, columns = 0;
     if (!top->batch)
         screen_clear();
     if (top->keys) {
-        char line[160];
-        screen_size(&rows, &columns);
-        snprintf(
-            line, sizeof(line),
-            "%s by %s   s sessions  u users  l links  e peers   b bytes  o ops  p p99  m memory  "
-            "w queue   q quit",
-            views[top->view].name, key_names[sort_key]);
-        printf("%.*s\n", (int)columns, line);
+        unsigned rows, width;
+        screen_size(&rows, &width);
         rows -= 2; /* that row, and the one in which the cursor ends */
         rows += !rows;
+        draw_keys(top, table_fit(t, rows, width), width);
     }
-    table_print_within(t, rows, columns);
+    table_print(t);
     fflush(stdout);
 }
 

@@ -115,6 +115,7 @@ double cli_now_s(void) {
 
 struct table {
     unsigned columns;
+    unsigned rows_shown, columns_shown; /* 0: all */
     size_t cells, room;
     struct cell {
         bool right;
@@ -145,45 +146,55 @@ void table_cell(struct table *t, bool right, const char *text) {
     cli_safe_text(c->text, sizeof(c->text), text);
 }
 
-/* Returns how long it was. */
-static size_t print_cell(const struct cell *c, int width, bool last, size_t room) {
-    char text[3 * sizeof(c->text)];
-    int n;
+static void print_cell(const struct cell *c, int width, bool last) {
     if (c->right)
-        n = snprintf(text, sizeof(text), "%*s%s", width, c->text, last ? "" : "  ");
+        printf("%*s", width, c->text);
     else if (last)
-        n = snprintf(text, sizeof(text), "%s", c->text);
+        fputs(c->text, stdout);
     else
-        n = snprintf(text, sizeof(text), "%-*s  ", width, c->text);
-    size_t length = n < 0 ? 0 : (size_t)n < room ? (size_t)n : room;
-    printf("%.*s", (int)length, text);
-    return length;
+        printf("%-*s", width, c->text);
+    fputs(last ? "\n" : "  ", stdout);
 }
 
-void table_print_within(struct table *t, unsigned rows, unsigned columns) {
+static int column_width(const struct table *t, unsigned column) {
+    size_t widest = 0;
+    for (size_t i = column; i < t->cells; i += t->columns) {
+        size_t length = strlen(t->cell[i].text);
+        widest = length > widest ? length : widest;
+    }
+    return (int)widest;
+}
+
+struct table_rest table_fit(struct table *t, unsigned rows, unsigned width) {
+    struct table_rest rest = {0};
+    if (!t)
+        return rest;
+    unsigned all = (unsigned)(t->cells / t->columns), fit = 1;
+    size_t used = (size_t)column_width(t, 0);
+    while (fit < t->columns && (used += 2 + (size_t)column_width(t, fit)) <= width)
+        fit++;
+    t->rows_shown = rows;
+    t->columns_shown = fit;
+    rest.rows = all > rows ? all - rows : 0;
+    rest.columns = t->columns - fit;
+    return rest;
+}
+
+void table_print(struct table *t) {
     if (!t)
         return;
-    const size_t wide = columns ? columns : SIZE_MAX;
-    size_t room = wide;
+    unsigned columns = t->columns_shown ? t->columns_shown : t->columns;
     int *width = calloc(t->columns, sizeof(*width));
+    for (unsigned c = 0; width && c < columns; c++)
+        width[c] = column_width(t, c);
     for (size_t i = 0; width && i < t->cells; i++) {
-        int length = (int)strlen(t->cell[i].text);
-        if (length > width[i % t->columns])
-            width[i % t->columns] = length;
-    }
-    for (size_t i = 0; width && i < t->cells && (!rows || i / t->columns < rows); i++) {
-        bool last = (i + 1) % t->columns == 0;
-        room -= print_cell(&t->cell[i], width[i % t->columns], last, room);
-        if (!last)
-            continue;
-        putchar('\n');
-        room = wide;
+        unsigned column = (unsigned)(i % t->columns);
+        if (t->rows_shown && i / t->columns >= t->rows_shown)
+            break;
+        if (column < columns)
+            print_cell(&t->cell[i], width[column], column + 1 == columns);
     }
     free(width);
     free(t->cell);
     free(t);
-}
-
-void table_print(struct table *t) {
-    table_print_within(t, 0, 0);
 }

@@ -49,6 +49,18 @@ class Top:
         if len(lines) > ROWS or max(len(line) for line in lines) > COLUMNS:
             sys.exit(f"FAILED: key {key!r}: more than the terminal has room for: {self.page()!r}")
 
+    def cut(self):
+        """Which of all the columns are left out on the page, where it must say so; those that are there are whole."""
+        page = self.page().replace("\r", "").split("\n")
+        all_there = subprocess.run([RDMACTL, "-d", DIRECTORY, "top", "-b", "-n", "1", "-i", "200ms"], check=True,
+                                   capture_output=True, text=True).stdout.split("\n")[0].split()
+        there = page[1].split()
+        if there != all_there[:len(there)]:
+            sys.exit(f"FAILED: other columns than {all_there}: {page[1]!r}")
+        words = f", {len(all_there) - len(there)} columns)"
+        if len(there) == len(all_there) or words not in page[0] or not re.search(r" \(no room for \d+ rows?, ", page[0]):
+            sys.exit(f"FAILED: it does not say what it leaves out ({words}): {page[0]!r}")
+
     def ended(self, code):
         last = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < last:
@@ -66,6 +78,7 @@ class Top:
 def main():
     top = Top()
     top.key("s", r"^sessions by bytes ", r"^ *ID  NAME ", rf"^ *\d+ .* {os.getuid()} ")
+    top.cut()
     top.key("u", r"^users by bytes ", r"^ *UID  SESSIONS", rf"^ *{os.getuid()} +\d+ ")
     top.key("l", r"^links by bytes ", r"^ *PEER  NODE ", rf"^ *\d+ .* {FABRIC} +up +[1-9]\d* ")
     for key, name in (("o", "ops"), ("p", "p99"), ("m", "memory"), ("w", "queue"), ("b", "bytes")):
