@@ -8,8 +8,10 @@
 #include "daemon/ipc/porter.h"
 #include "daemon/ipc/rota.h"
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 /* Runs another program of the build as the porter. */
 static inline struct porter *porter_rig_of(const char *name, struct event_base *base,
@@ -28,6 +30,14 @@ static inline struct porter *porter_rig_of(const char *name, struct event_base *
 static inline struct porter *porter_rig(struct event_base *base,
                                         void (*crowded)(void *user, bool crowded)) {
     return porter_rig_of("daemon/rdmad", base, crowded);
+}
+
+/* Until it gets SIGCONT or is killed. When this returns it stands still: a while after kill() it may
+ * yet be at work. */
+static inline void porter_stop(pid_t pid) {
+    siginfo_t info = {0};
+    cr_assert_eq(kill(pid, SIGSTOP), 0);
+    cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
 }
 
 #endif

@@ -307,7 +307,7 @@ Test(conn, who_goes_while_the_porter_looks_is_not_called_back) {
 
 Test(conn, who_goes_while_the_porter_takes_its_time_is_noticed) {
     int fd = some_memfd();
-    kill(porter_pid(porter), SIGSTOP);
+    porter_stop(porter_pid(porter));
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
     turn();
     cr_assert_null(closed_why);
@@ -342,7 +342,7 @@ Test(conn, a_porter_that_was_killed_is_replaced_and_sessions_go_on) {
 
 Test(conn, a_packet_that_a_porter_took_along_is_told_of_as_lost) {
     int fd = some_memfd();
-    kill(porter_pid(porter), SIGSTOP);
+    porter_stop(porter_pid(porter));
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
     event_base_loop(base, EVLOOP_NONBLOCK);
     kill(porter_pid(porter), SIGKILL);
@@ -354,7 +354,7 @@ Test(conn, a_packet_that_a_porter_took_along_is_told_of_as_lost) {
 Test(conn, a_porter_that_hangs_is_replaced, .timeout = 30) {
     int fd = some_memfd();
     pid_t before = porter_pid(porter);
-    kill(before, SIGSTOP);
+    porter_stop(before);
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
     for (int i = 0; i < 15000 && !lost; i++) {
         event_base_loop(base, EVLOOP_NONBLOCK);

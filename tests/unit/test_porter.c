@@ -82,7 +82,7 @@ static struct client_socket *stranger(int *theirs) {
 
 Test(porter, who_left_nothing_unread_costs_it_nothing) {
     int pair[2];
-    kill(porter_pid(porter), SIGSTOP); /* it could not help */
+    porter_stop(porter_pid(porter)); /* it could not help */
     unsigned before = fds_of(getpid());
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     client_socket_close(client_socket_new(porter, pair[0], (struct user_id){.uid = 1000}));
@@ -96,7 +96,7 @@ Test(porter, who_left_nothing_unread_costs_it_nothing) {
 Test(porter, a_stranger_sees_the_end_at_once_though_the_porter_sleeps) {
     int theirs;
     char byte;
-    kill(porter_pid(porter), SIGSTOP);
+    porter_stop(porter_pid(porter));
     client_socket_close(stranger(&theirs));
     cr_expect_eq(recv(theirs, &byte, 1, MSG_DONTWAIT), 0);
     cr_expect_eq(send(theirs, "y", 1, MSG_NOSIGNAL), -1);
@@ -106,7 +106,7 @@ Test(porter, a_stranger_sees_the_end_at_once_though_the_porter_sleeps) {
 
 Test(porter, what_it_cannot_take_waits_and_nobody_else_is_let_in) {
     unsigned before = fds_of(getpid());
-    kill(porter_pid(porter), SIGSTOP);
+    porter_stop(porter_pid(porter));
     for (unsigned i = 0; i < STRANGERS; i++) {
         int theirs;
         client_socket_close(stranger(&theirs));
@@ -126,7 +126,7 @@ Test(porter, what_it_cannot_take_waits_and_nobody_else_is_let_in) {
 Test(porter, what_a_killed_porter_left_is_taken_by_the_next) {
     unsigned before = fds_of(getpid());
     pid_t first = porter_pid(porter);
-    kill(first, SIGSTOP);
+    porter_stop(first);
     for (unsigned i = 0; i < STRANGERS; i++) {
         int theirs;
         client_socket_close(stranger(&theirs));
