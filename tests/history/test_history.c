@@ -371,7 +371,7 @@ static void killed_daemons_cost_a_moment_and_nothing_else(void) {
     CHECK(resumed < 10. * RESUMED_MS * test_patience(), "clients went on after %.0f ms", resumed);
     CHECK(b.handles_ended == 0, "handles have not outlived their daemon");
     /* One of which an end was closed in just that moment may be missed (docs/ARCHITECTURE.md). */
-    CHECK(b.channels_lost <= 1 + n / 50, "channels have not outlived their daemon");
+    CHECK(b.channels_lost <= 1, "%u channels have not outlived their daemon", b.channels_lost);
 }
 
 /* ---- the whole way, from a program that lies to the verdict ---------------------------------- */
