@@ -62,11 +62,20 @@ static void restarts_as_either_are_a_pause(void) {
     tdaemon_stop(d);
 }
 
+enum { TURNS = 8, UPGRADES_MOST = 500 }; /* of releases, and of turns in all */
+
+/* Each release of a row comes by once at least. */
+static unsigned upgrades_count(void) {
+    unsigned n = test_count(50);
+    CHECK(n <= UPGRADES_MOST, "no room for so many upgrades");
+    return n > TURNS ? n : TURNS;
+}
+
 /* The program file is exchanged, as a package does, and rdmactl upgrade asked for; by hand of an
  * operator whose rdmactl is of this release. */
 static void upgrades_to_either_are_a_pause(void) {
-    double ms[16];
-    unsigned n = 0;
+    static double ms[UPGRADES_MOST];
+    const unsigned n = upgrades_count();
     struct program_file file;
     need_older();
     need_hole_guard();
@@ -75,10 +84,10 @@ static void upgrades_to_either_are_a_pause(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct load *l = load_start(d);
     /* To this one and on, and back; an upgrade to the same is one, too. */
-    const char *const turn[] = {ours, next, ours, older, older, next, older, ours};
-    for (; n < sizeof(turn) / sizeof(turn[0]); n++) {
-        program_file_put(&file, turn[n]);
-        ms[n] = upgrade_now(d);
+    const char *const turn[TURNS] = {ours, next, ours, older, older, next, older, ours};
+    for (unsigned i = 0; i < n; i++) {
+        program_file_put(&file, turn[i % TURNS]);
+        ms[i] = upgrade_now(d);
         program_file_expect(&file, d);
         load_expect_resumed(l);
     }
@@ -125,20 +134,20 @@ static void cluster_down(struct cluster *c) {
 static void a_cluster_changes_release_node_by_node(void) {
     struct program_file file;
     struct cluster c;
-    double ms[8];
-    unsigned n = 0;
+    static double ms[UPGRADES_MOST];
+    const unsigned n = upgrades_count();
     need_older();
     library_is_older();
     program_file_make(&file, older);
     cluster_up(&c);
     cluster_works(&c, "when both are of the release before");
-    struct tdaemon *const turn[] = {c.p.far,  c.p.near, c.p.near, c.p.far,
-                                    c.p.near, c.p.far,  c.p.far,  c.p.near};
-    const char *const to[] = {ours, ours, older, older, ours, ours, next, older};
-    for (; n < 8; n++) {
-        program_file_put(&file, to[n]);
-        ms[n] = upgrade_now(turn[n]);
-        program_file_expect(&file, turn[n]);
+    struct tdaemon *const turn[TURNS] = {c.p.far,  c.p.near, c.p.near, c.p.far,
+                                         c.p.near, c.p.far,  c.p.far,  c.p.near};
+    const char *const to[TURNS] = {ours, ours, older, older, ours, ours, next, older};
+    for (unsigned i = 0; i < n; i++) {
+        program_file_put(&file, to[i % TURNS]);
+        ms[i] = upgrade_now(turn[i % TURNS]);
+        program_file_expect(&file, turn[i % TURNS]);
         cluster_works(&c, "after an upgrade");
     }
     cluster_down(&c);
