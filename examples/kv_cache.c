@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENTRIES = 1024, KEY = 48, VALUE = 176 };
+enum { ENTRIES = 1024, KEY = 48, VALUE = 176, ANSWER_MS = 5000 };
 
 struct entry {
     uint64_t version;
@@ -62,12 +62,13 @@ static void store(struct entry *table, struct put *put) {
     __atomic_store_n(&e->version, version + 2, __ATOMIC_SEQ_CST);
 }
 
-static void serve_one(rdmad_service *service, struct entry *table, struct put *put) {
+/* Waits for one so long, -1 for ever. */
+static void serve_one(rdmad_service *service, struct entry *table, struct put *put, int wait_ms) {
     rdmad_channel *c;
     struct rdmad_message m = RDMAD_MESSAGE_INIT;
-    if (rdmad_accept(service, NULL, -1, &c))
+    if (rdmad_accept(service, NULL, wait_ms, &c))
         return;
-    if (!rdmad_recv(c, put, sizeof(*put), 5000, &m) && m.length == sizeof(*put)) {
+    if (!rdmad_recv(c, put, sizeof(*put), ANSWER_MS, &m) && m.length == sizeof(*put)) {
         store(table, put);
         rdmad_send(c, put, 0); /* it is stored */
     }
@@ -97,10 +98,23 @@ static void serve(const char *name) {
     printf("%s\n", rdmad_lease_uri(lease));
     fflush(stdout);
     for (;;)
-        serve_one(service, table, put);
+        serve_one(service, table, put, -1);
 }
 
 /* ---- clients ------------------------------------------------------------------------------- */
+
+/* Reads what is in the key's place, as a whole: 0 or RDMAD_E_*. */
+static int look_up(rdmad_lease *table, const char *key, struct entry *e) {
+    int rc;
+    do {
+        rc = rdmad_read(table, slot_of(key) * sizeof(*e), e, sizeof(*e));
+    } while (!rc && (e->version % 2 || (e->version && e->sum != sum_of(e))));
+    return rc;
+}
+
+static int is_of(const struct entry *e, const char *key) {
+    return e->version && strncmp(e->key, key, KEY) == 0;
+}
 
 static int get(const char *uri, const char *key) {
     rdmad_session *s;
@@ -110,15 +124,25 @@ static int get(const char *uri, const char *key) {
         rdmad_lease_attach(s, uri, 0, &table))
         fail(NULL);
     struct entry *e = rdmad_alloc(pool, sizeof(*e));
-    do {
-        if (rdmad_read(table, slot_of(key) * sizeof(*e), e, sizeof(*e)))
-            fail(s);
-    } while (e->version % 2 || (e->version && e->sum != sum_of(e)));
-    int found = e->version && strncmp(e->key, key, KEY) == 0;
+    if (look_up(table, key, e))
+        fail(s);
+    int found = is_of(e, key);
     if (found)
         printf("%.*s\n", VALUE, e->value);
     rdmad_close(s);
     return !found;
+}
+
+/* 0: it is stored. */
+static int send_put(rdmad_channel *c, struct put *p) {
+    int rc = rdmad_send(c, p, sizeof(*p));
+    return rc ? rc : rdmad_recv(c, p, 0, ANSWER_MS, NULL);
+}
+
+static void put_fill(struct put *p, const char *key, const char *value) {
+    memset(p, 0, sizeof(*p));
+    snprintf(p->key, sizeof(p->key), "%s", key);
+    snprintf(p->value, sizeof(p->value), "%s", value);
 }
 
 static int put(const char *uri, const char *key, const char *value) {
@@ -131,10 +155,8 @@ static int put(const char *uri, const char *key, const char *value) {
         rdmad_connect(s, puts_uri, RDMAD_CHANNEL_RELIABLE, 0, &c))
         fail(NULL);
     struct put *p = rdmad_alloc(pool, sizeof(*p));
-    memset(p, 0, sizeof(*p));
-    snprintf(p->key, sizeof(p->key), "%s", key);
-    snprintf(p->value, sizeof(p->value), "%s", value);
-    if (rdmad_send(c, p, sizeof(*p)) || rdmad_recv(c, p, 0, 5000, NULL))
+    put_fill(p, key, value);
+    if (send_put(c, p))
         fail(s);
     rdmad_close(s);
     return 0;

@@ -17,6 +17,7 @@ NAMES = dict(zip(KINDS, (
 OPEN, DONE, NOT_DONE, PARTLY, UNKNOWN = range(5)
 OUTCOMES = ("open", "done", "not done", "partly done", "unknown")
 WHOLE, TORN, FOREIGN = range(3)
+UNSEEN = 1
 FAULTS = {1: "daemon {} is killed", 2: "daemon {} is stopped and started", 3: "daemon {} hangs",
           4: "client {} is killed", 5: "daemon {} hangs and is killed",
           6: "the path to daemon {} is cut", 7: "the path to daemon {} is late"}
@@ -103,7 +104,7 @@ def tell(op, start):
         COUNT: lambda: f"finds {op.result} in counter {op.object}",
         CAS: lambda: f"swaps register {op.object} from {op.arg:#x} to {op.arg2:#x}" + found,
         LOOK: lambda: f"reads register {op.object}: {op.result:#x}",
-        PUT: lambda: f"puts {op.arg:#x} at key {op.object}" + found,
+        PUT: lambda: f"puts {op.arg:#x} at key {op.object}" + (found if op.arg2 != UNSEEN else ""),
         GET: lambda: f"gets key {op.object}: {op.result:#x}",
         BLOCK_WRITE: lambda: f"writes version {op.arg} of block {op.object}",
         BLOCK_READ: lambda: f"reads block {op.object}: " + (

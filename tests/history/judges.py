@@ -7,7 +7,7 @@ import bisect
 
 import linear
 from history import (ADD, BLOCK_READ, BLOCK_WRITE, CAS, COUNT, FOREIGN, GET, GRANT, LEASE_END,
-                     LEASE_LOOK, LEASE_WRITE, LOOK, NEVER, NOT_DONE, PUT, RECEIVE, SEND, TORN, Wrong)
+                     LEASE_LOOK, LEASE_WRITE, LOOK, NEVER, NOT_DONE, PUT, RECEIVE, SEND, TORN, UNSEEN, Wrong)
 
 LATE_NS = 1000 * 1000 * 1000  # ten times what a lease may live longer than its ttl over restarts
 
@@ -106,7 +106,7 @@ def step_register(state, op):
 def step_key(state, op):
     if op.kind == GET:
         return state if state == op.result else None
-    return op.arg if op.over == NEVER or state == op.result else None
+    return op.arg if op.over == NEVER or op.arg2 == UNSEEN or state == op.result else None
 
 
 def judge_values(ops, written):

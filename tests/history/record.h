@@ -19,12 +19,13 @@
 
 /* As history.py has them. */
 enum record_kind {
-    RECORD_ADD = 1,     /* object: counter; arg: what is added; result: what was there */
-    RECORD_COUNT,       /* result: what the counter says */
-    RECORD_CAS,         /* object: register; arg: expected; arg2: desired; result: what was there */
-    RECORD_LOOK,        /* result: what the register says */
-    RECORD_PUT,         /* object: key; arg: value, 0 deletes; result: what was there */
-    RECORD_GET,         /* result: the key's value */
+    RECORD_ADD = 1, /* object: counter; arg: what is added; result: what was there */
+    RECORD_COUNT,   /* result: what the counter says */
+    RECORD_CAS,     /* object: register; arg: expected; arg2: desired; result: what was there */
+    RECORD_LOOK,    /* result: what the register says */
+    RECORD_PUT,     /* object: key; arg: value, 0 deletes; result: what was there, unless arg2 is
+                       RECORD_UNSEEN */
+    RECORD_GET,     /* result: the key's value */
     RECORD_BLOCK_WRITE, /* object: block; arg: which version of it */
     RECORD_BLOCK_READ,  /* result: the version; result2: enum record_whole */
     RECORD_SEND,        /* object: channel; arg: which message of it */
@@ -39,6 +40,8 @@ enum record_kind {
 };
 
 enum record_outcome { RECORD_OPEN, RECORD_DONE, RECORD_NOT_DONE, RECORD_PARTLY, RECORD_UNKNOWN };
+
+enum { RECORD_UNSEEN = 1 }; /* who puts is not told what was there */
 
 /* What a reader finds: one version as a whole, a mix, or what nobody wrote there. */
 enum record_whole { RECORD_WHOLE, RECORD_TORN, RECORD_FOREIGN };

@@ -13,6 +13,8 @@
  *   sender     sends numbered messages to it
  *   lessor     grants leases of a short life, and looks at the memory after their end (leases.c)
  *   lessee     writes into them as long as it can, and a little longer
+ *   cache      serves a key-value cache, the one of examples/ (cache.c)
+ *   reader     puts and gets there
  *
  * Numbers are drawn from the seed and from the program's own number, so a seed that is given again
  * draws the same faults in the same order, and each program the same numbers. Where it uses one
@@ -63,6 +65,7 @@ enum lie {
     LIE_SEND_TWICE,
     LIE_SEND_LOST,
     LIE_WRITE_AFTER_END,
+    LIE_CACHE_LOST,
     LIES
 };
 
@@ -78,8 +81,11 @@ struct board {
     bool granted;              /* atomic: uri is there */
     char uri[RDMAD_URI_MAX + 1];
     char service[2][RDMAD_URI_MAX + 1];
-    bool listening[2];              /* atomic: service is there */
-    bool heard[2];                  /* atomic: a message has come to it */
+    bool listening[2]; /* atomic: service is there */
+    bool heard[2];     /* atomic: a message has come to it */
+    char cache[RDMAD_URI_MAX + 1], cache_puts[RDMAD_URI_MAX + 1];
+    bool cached;                    /* atomic: these are there */
+    bool cache_read;                /* atomic: a get has found a value */
     uint32_t resumed[MOST_CLIENTS]; /* atomic: how often each client's session went on, and */
     uint32_t away_ms[MOST_CLIENTS]; /* for how long it was away, the last time */
     uint32_t handles_ended;         /* atomic: of those that users wanted to use on */
@@ -136,5 +142,7 @@ void receiver_run(void *program);
 void sender_run(void *program);
 void lessor_run(void *program);
 void lessee_run(void *program);
+void cache_run(void *program);
+void reader_run(void *program);
 
 #endif
