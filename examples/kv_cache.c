@@ -43,7 +43,7 @@ static uint64_t sum_of(const struct entry *e) {
     return hash(e->key, sizeof(e->key) + sizeof(e->value), e->version);
 }
 
-static void fail(const rdmad_session *s) {
+static _Noreturn void fail(const rdmad_session *s) {
     errx(1, "%s", rdmad_last_error(s));
 }
 

@@ -149,8 +149,8 @@ struct table;
 struct table *table_new(unsigned columns);
 void table_cell(struct table *t, bool right, const char *text); /* row by row */
 void table_print(struct table *t);                              /* and frees it */
-/* Of a table for which there is so much room (at least one row, the head; t may be NULL) it will print
- * what fits: whole columns, the first ones. Returns how many rows and columns do not. */
+/* Of a table for which there is so much room (at least one row, the head; t may be NULL) it will
+ * print what fits: whole columns, the first ones. Returns how many rows and columns do not. */
 struct table_rest {
     unsigned rows, columns;
 };

@@ -32,8 +32,8 @@ static inline struct porter *porter_rig(struct event_base *base,
     return porter_rig_of("daemon/rdmad", base, crowded);
 }
 
-/* Until it gets SIGCONT or is killed. When this returns it stands still: a while after kill() it may
- * yet be at work. */
+/* Until it gets SIGCONT or is killed. When this returns it stands still: a while after kill() it
+ * may yet be at work. */
 static inline void porter_stop(pid_t pid) {
     siginfo_t info = {0};
     cr_assert_eq(kill(pid, SIGSTOP), 0);
