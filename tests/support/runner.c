@@ -119,6 +119,20 @@ static unsigned reap_orphans(void) {
     }
 }
 
+/* Waits for the case. Meanwhile others end that it has left to us, as porters do whose daemons are
+ * killed: a long case leaves more of them than the machine has process ids. */
+static int reap_until(pid_t of_case) {
+    int status = 0;
+    for (pid_t pid = 0; pid != of_case;) {
+        pid = waitpid(-1, &status, 0);
+        if (pid < 0 && errno != EINTR) {
+            perror("waitpid");
+            exit(1);
+        }
+    }
+    return status;
+}
+
 static const char *describe(int status, char *buf, size_t size) {
     if (WIFSIGNALED(status))
         snprintf(buf, size, "killed by signal %d (%s)", WTERMSIG(status),
@@ -139,9 +153,7 @@ static int run_and_judge(const struct test_case *c) {
     }
     if (pid == 0)
         run_case(c);
-    int status;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    int status = reap_until(pid);
     unsigned orphans = reap_orphans();
     char why[96];
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED && !orphans)
