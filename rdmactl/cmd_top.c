@@ -114,7 +114,7 @@ static bool look_again(struct top *top) {
 
 /* The row of keys. Before them it says what the terminal has no room for, because that is news. */
 static void draw_keys(const struct top *top, struct table_rest rest, unsigned width) {
-    char line[256], more[80] = "", rows[40] = "", columns[40] = "";
+    char line[256], more[128] = "", rows[40] = "", columns[40] = "";
     if (rest.rows)
         snprintf(rows, sizeof(rows), "%u row%s", rest.rows, rest.rows == 1 ? "" : "s");
     if (rest.columns)

@@ -219,13 +219,18 @@ int target_finish(struct target *t) {
             return code;
         }
     }
-    if (close(t->fd) || rename(t->temporary, t->path)) {
-        t->fd = -1;
-        return fail_errno(t->path);
-    }
+    /* What close says counts, but the lock stays until the file has its name: another fetch to the
+     * same place would take what is here for what an earlier one has left, and then find it gone.
+     */
+    int lock = dup(t->fd);
+    bool failed = close(t->fd) || rename(t->temporary, t->path);
+    int code = failed ? fail_errno(t->path) : EXIT_GOOD;
+    if (lock >= 0)
+        close(lock);
     t->fd = -1;
-    t->temporary[0] = '\0';
-    return EXIT_GOOD;
+    if (!failed)
+        t->temporary[0] = '\0';
+    return code;
 }
 
 void target_discard(struct target *t, bool keep) {

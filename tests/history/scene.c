@@ -25,6 +25,7 @@ void program_begin(struct program *p, size_t bytes) {
     CHECK(rdmad_pool_create(p->session, bytes, 0, &p->pool) == 0, "client %u: %s", p->client,
           rdmad_last_error(p->session));
     p->buffer = rdmad_pool_base(p->pool);
+    __atomic_fetch_add(&p->board->begun, 1, __ATOMIC_SEQ_CST);
 }
 
 void program_end(struct program *p) {

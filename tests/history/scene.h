@@ -75,7 +75,8 @@ struct board {
     char dir[128];             /* of the records */
     char runtime[DAEMONS][64]; /* of the daemons */
     char host[32], path[32];   /* of daemon 0, and by which daemon 1 reaches it */
-    uint32_t clients;          /* atomic: so many have been started */
+    uint32_t clients;          /* atomic: so many have been started, */
+    uint32_t begun;            /* atomic: and have had a session */
     bool stop;                 /* atomic: programs end their op and leave */
     bool finish;               /* atomic: all have left but the owner, who reads what there is */
     bool granted;              /* atomic: uri is there */

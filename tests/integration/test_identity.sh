@@ -81,11 +81,12 @@ cmp "$work/shared" "$work/fetched" || fail "other bytes"
 ctl b peer show | grep -q 'node-a *tls' || fail "$(ctl b peer show)"
 ctl a peer show | grep -q 'node-b *tls' || fail "$(ctl a peer show)"
 ctl a -j peer show | grep -q '"proven": *true' || fail "$(ctl a -j peer show)"
-ctl a bench serve --ttl 600s >"$work/bench" 2>/dev/null &
+# Not by ctl: what is killed then is a shell, and they go on.
+"$rdmactl" -d "$work/a" bench serve --ttl 600s >"$work/bench" 2>/dev/null &
 pids+=($!)
 serving=$!
 bench=$(first_line "$work/bench" "$serving")
-ctl b bench send -s 64 -D 600s "$bench" >"$work/said" 2>&1 &
+"$rdmactl" -d "$work/b" bench send -s 64 -D 600s "$bench" >"$work/sent" 2>&1 &
 pids+=($!)
 sending=$!
 proven() { ctl "$1" -j channel show | tr '}' '\n' | grep -q '"peer_proven": *true'; }
