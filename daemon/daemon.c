@@ -161,14 +161,8 @@ static void apply_reloadable(struct daemon *d) {
 }
 
 /* The rules of loaded take the place of those that there are. */
-static void daemon_take_rules(struct daemon *d, struct config *loaded,
-                              void (*later)(void *arg, const char *key), void *arg) {
+static void daemon_take_rules(struct daemon *d, struct config *loaded) {
     struct rules *old = d->config.rules;
-    if (!rules_same_sockets(old, loaded->rules)) {
-        LOG(WARNING, ("'sockets' has changed and takes effect at the next start"));
-        if (later)
-            later(arg, "sockets");
-    }
     d->config.rules = loaded->rules;
     policy_reload(d->state.policy, &d->config);
     sessions_apply_policy(&d->state);
@@ -204,8 +198,8 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
     } else {
         handover_keep_port(&d->before, &loaded);
         settings_reload(&d->config, &loaded, &changes, later, arg);
-        settings_rules_changed(d->config.rules, loaded.rules, &changes);
-        daemon_take_rules(d, &loaded, later, arg);
+        settings_rules_changed(d->config.rules, loaded.rules, &changes, later, arg);
+        daemon_take_rules(d, &loaded);
         apply_reloadable(d);
         audit_reopen(d->config.audit_file);
         audit_reload(&changes);

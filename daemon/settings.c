@@ -167,15 +167,24 @@ static void rules_changed(struct settings_changes *ch, const char *key, struct r
     changes_add(ch, words);
 }
 
+static void needs_restart(const char *key, void (*later)(void *arg, const char *key), void *arg) {
+    LOG(WARNING, ("'%s' has changed and takes effect at the next start", key));
+    if (later)
+        later(arg, key);
+}
+
 void settings_rules_changed(const struct rules *was, const struct rules *is,
-                            struct settings_changes *changes) {
+                            struct settings_changes *changes,
+                            void (*later)(void *arg, const char *key), void *arg) {
     static const struct rules none;
     was = was ? was : &none;
     is = is ? is : &none;
     rules_changed(changes, "policy.users", was->users, was->nusers, is->users, is->nusers);
     rules_changed(changes, "policy.peers", was->peers, was->npeers, is->peers, is->npeers);
-    if (!rules_same_sockets(was, is))
+    if (!rules_same_sockets(was, is)) {
         changes_add(changes, "sockets at the next start");
+        needs_restart("sockets", later, arg);
+    }
 }
 
 void settings_reload(struct config *live, const struct config *loaded,
@@ -192,8 +201,6 @@ void settings_reload(struct config *live, const struct config *loaded,
             memcpy(to, from, s->size);
             continue;
         }
-        LOG(WARNING, ("'%s' has changed and takes effect at the next start", s->key));
-        if (later)
-            later(arg, s->key);
+        needs_restart(s->key, later, arg);
     }
 }

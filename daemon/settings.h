@@ -29,6 +29,7 @@ void settings_reload(struct config *live, const struct config *loaded,
                      void *arg);
 /* The same of the rules and sockets; either may be NULL. Copies nothing. */
 void settings_rules_changed(const struct rules *was, const struct rules *is,
-                            struct settings_changes *changes);
+                            struct settings_changes *changes,
+                            void (*later)(void *arg, const char *key), void *arg);
 
 #endif

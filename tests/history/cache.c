@@ -65,18 +65,6 @@ static uint32_t draw_key(struct reader *r, char key[KEY]) {
     return KEYS + slot; /* beside those of users */
 }
 
-/* A handle that has ended is attached anew. */
-static void mend(struct reader *r) {
-    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
-    (void)program_events(r->p, 1, NULL);
-    rdmad_lease_get_info(r->table, &info);
-    if (!info.ended)
-        return;
-    __atomic_fetch_add(&r->p->board->handles_ended, 1, __ATOMIC_SEQ_CST);
-    rdmad_lease_free(r->table);
-    r->table = program_attach(r->p, r->p->board->cache);
-}
-
 static void get_key(struct reader *r, const char *key, uint32_t object) {
     struct record *op = record_begin(&r->p->book, RECORD_GET, object, 0, 0);
     int rc = look_up(r->table, key, r->entry);
@@ -85,7 +73,7 @@ static void get_key(struct reader *r, const char *key, uint32_t object) {
     if (value)
         __atomic_store_n(&r->p->board->cache_read, true, __ATOMIC_SEQ_CST);
     if (rc)
-        mend(r);
+        r->table = program_mend(r->p, r->table, r->p->board->cache);
 }
 
 static bool lies(const struct reader *r) {

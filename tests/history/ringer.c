@@ -97,7 +97,7 @@ void ringer_run(void *program) {
         (void)program_events(p, 0, NULL);
         if (g.failed) {
             complete_all(&g);
-            g.lease = program_mend(p, g.lease);
+            g.lease = program_mend(p, g.lease, p->board->uri);
             g.failed = NULL;
         }
         program_pause(p, 8000);

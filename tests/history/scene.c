@@ -102,7 +102,7 @@ rdmad_lease *program_attach(struct program *p, const char *uri) {
 }
 
 /* A handle that lives on by itself is used on. */
-rdmad_lease *program_mend(struct program *p, rdmad_lease *lease) {
+rdmad_lease *program_mend(struct program *p, rdmad_lease *lease, const char *uri) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     char said[512];
     snprintf(said, sizeof(said), "%s", rdmad_last_error(p->session));
@@ -118,7 +118,7 @@ rdmad_lease *program_mend(struct program *p, rdmad_lease *lease) {
            rdmad_errname(info.ended), p->ended, said);
     fflush(stdout);
     rdmad_lease_free(lease);
-    return program_attach(p, p->board->uri);
+    return program_attach(p, uri);
 }
 
 uint32_t program_key(const struct program *p) {

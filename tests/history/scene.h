@@ -125,8 +125,9 @@ bool program_events(struct program *p, int ms, const rdmad_lease *lease);
 const char *program_uri(const struct program *p, const char *uri, char through[RDMAD_URI_MAX + 1]);
 /* Attaches to the lease, again and again, until it is there or the program is to leave. */
 rdmad_lease *program_attach(struct program *p, const char *uri);
-/* After an op that failed: the same lease, or if that has ended the one that is attached anew. */
-rdmad_lease *program_mend(struct program *p, rdmad_lease *lease);
+/* After an op that failed: the same lease, or if that has ended the one that is attached anew by
+ * uri. */
+rdmad_lease *program_mend(struct program *p, rdmad_lease *lease, const char *uri);
 /* The first of the keys that are in use now. */
 uint32_t program_key(const struct program *p);
 

@@ -178,7 +178,7 @@ void user_run(void *program) {
     for (uint64_t i = 0; u.lease && program_goes_on(p); i++) {
         one(&u);
         if (u.op->outcome != RECORD_DONE)
-            u.lease = program_mend(p, u.lease);
+            u.lease = program_mend(p, u.lease, p->board->uri);
         else if (i % 64 == 0)
             (void)program_events(p, 0, NULL);
         program_pause(p, 1500);
