@@ -18,6 +18,7 @@
 #include "tests/support/harness.h"
 #include "tests/support/identities.h"
 #include "tests/support/rdma.h"
+#include "tests/support/temp.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -173,9 +174,7 @@ static void expect_encrypted(void) {
 
 static void bed_open(void) {
     char path[64];
-    const char *tmp = getenv("TMPDIR"); /* tests/run.sh removes it, whatever ends this */
-    snprintf(bed.dir, sizeof(bed.dir), "%s/fault.XXXXXX", tmp && strlen(tmp) < 20 ? tmp : "/tmp");
-    CHECK(mkdtemp(bed.dir), "%s: %s", bed.dir, strerror(errno));
+    CHECK(temp_dir(bed.dir, sizeof(bed.dir), 20, "fault"), "%s: %s", bed.dir, strerror(errno));
     if (bed.proven)
         make_identities(bed.dir, DAEMONS);
     bed.report =

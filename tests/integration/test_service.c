@@ -6,6 +6,7 @@
 #include "tests/support/harness.h"
 #include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
+#include "tests/support/temp.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -44,10 +45,8 @@ static int bound_socket(const char *path, int type) {
 
 static void prepare(struct service *s) {
     char path[64];
-    const char *tmp = getenv("TMPDIR"); /* tests/run.sh removes it, whatever ends this */
     *s = (struct service){.passed = -1};
-    snprintf(s->dir, sizeof(s->dir), "%s/service-XXXXXX", tmp && strlen(tmp) < 20 ? tmp : "/tmp");
-    CHECK(mkdtemp(s->dir), "mkdtemp: %s", strerror(errno));
+    CHECK(temp_dir(s->dir, sizeof(s->dir), 20, "service"), "%s: %s", s->dir, strerror(errno));
     snprintf(s->runtime_dir, sizeof(s->runtime_dir), "%s/run", s->dir);
     snprintf(s->log, sizeof(s->log), "%s/log", s->dir);
     snprintf(s->config, sizeof(s->config), "%s/rdmad.json", s->dir);

@@ -13,6 +13,7 @@
 #include "tests/integration/fault_steer.h"
 #include "tests/support/harness.h"
 #include "tests/support/identities.h"
+#include "tests/support/temp.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,9 +44,7 @@ static void write_settings(const char *path) {
 
 static void bed_open(void) {
     char page[64];
-    const char *tmp = getenv("TMPDIR"); /* tests/run.sh removes it, whatever ends this */
-    snprintf(bed.dir, sizeof(bed.dir), "%s/fault.XXXXXX", tmp && strlen(tmp) < 20 ? tmp : "/tmp");
-    CHECK(mkdtemp(bed.dir), "%s: %s", bed.dir, strerror(errno));
+    CHECK(temp_dir(bed.dir, sizeof(bed.dir), 20, "fault"), "%s: %s", bed.dir, strerror(errno));
     make_identities(bed.dir, 1);
     snprintf(bed.settings, sizeof(bed.settings), "%s/rdmad.json", bed.dir);
     write_settings(bed.settings);

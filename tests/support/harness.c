@@ -8,6 +8,7 @@
 #include "tests/support/harness.h"
 
 #include "tests/support/procs.h"
+#include "tests/support/temp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -283,10 +284,8 @@ static void keep_port(struct tdaemon *d, const char *host) {
 
 struct tdaemon *tdaemon_start(const char *host, const char *const *args) {
     struct tdaemon *d = calloc(1, sizeof(*d));
-    const char *tmp = getenv("TMPDIR");
     CHECK(d, "out of memory");
-    snprintf(d->dir, sizeof(d->dir), "%s/rdmad.XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-    CHECK(mkdtemp(d->dir), "%s: %s", d->dir, strerror(errno));
+    CHECK(temp_dir(d->dir, sizeof(d->dir), 40, "rdmad"), "%s: %s", d->dir, strerror(errno));
     chmod(d->dir, 0755); /* clients of other uids are tested too */
     char reports_dir[80];
     snprintf(reports_dir, sizeof(reports_dir), "%s/reports", d->dir);

@@ -4,6 +4,7 @@
 #include "common/fdmsg.h"
 #include "common/memfd.h"
 #include "common/ringword.h"
+#include "tests/support/temp.h"
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,15 +336,11 @@ static void *run(void *arg) {
 
 void fake_start(struct fake_daemon *f) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    const char *tmp = getenv("TMPDIR");
 
     if (!f->ttl_ns)
         f->ttl_ns = 60000000000;
     f->conn = -1;
-    /* Where tests/run.sh removes it, for tests that end without fake_stop, too. */
-    snprintf(f->dir, sizeof(f->dir), "%s/rdmad-fake-XXXXXX",
-             tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-    must(mkdtemp(f->dir) != NULL, "mkdtemp");
+    must(temp_dir(f->dir, sizeof(f->dir), 40, "fake"), "a directory");
     snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/rdmad.sock", f->dir);
     f->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     must(bind(f->listener, (struct sockaddr *)&sun, sizeof(sun)) == 0, "bind");
