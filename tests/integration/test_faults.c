@@ -154,6 +154,7 @@ static struct tdaemon *start(unsigned daemon) {
     static const char *const host[DAEMONS] = {"127.0.0.1", "127.0.0.2"};
     char identity[64];
     snprintf(identity, sizeof(identity), "%s/node-%u", bed.dir, daemon);
+    tdaemon_notice_silence_soon();
     return tdaemon_start(host[daemon],
                          bed.proven ? (const char *[]){"--identity", identity, NULL} : NULL);
 }

@@ -189,6 +189,7 @@ static void scene_open(struct scene *s, bool reads_nothing) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     rdmad_pool *pool;
     rdmad_lease *lease;
+    tdaemon_notice_silence_soon();
     s->daemon[0] = tdaemon_start("127.0.0.1", NULL);
     s->daemon[1] = tdaemon_start("127.0.0.2", NULL);
     options.runtime_dir = tdaemon_dir(s->daemon[0]);

@@ -45,6 +45,10 @@ int tdaemon_try_restart(struct tdaemon *d, char *said, size_t size);
  * begins with a slash, anywhere. */
 void tdaemon_use(const char *relative);
 
+/* Links of the daemons that are started from now on are given up after half a second of silence, as
+ * the settings have it; else, in the guest, after two. */
+void tdaemon_notice_silence_soon(void);
+
 const char *tdaemon_dir(const struct tdaemon *d);    /* --runtime-dir */
 const char *tdaemon_listen(const struct tdaemon *d); /* "127.0.0.1:40123" */
 pid_t tdaemon_pid(const struct tdaemon *d);

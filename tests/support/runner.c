@@ -20,6 +20,12 @@
 
 enum { EXIT_SKIPPED = 77, ORPHANS_MS = 5000 };
 
+static void (*show_more)(void);
+
+void on_check_failed(void (*show)(void)) {
+    show_more = show;
+}
+
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) {
     va_list args;
@@ -29,6 +35,10 @@ _Noreturn void check_failed(const char *file, int line, const char *condition, c
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    void (*show)(void) = show_more;
+    show_more = NULL; /* for it may fail, too */
+    if (show)
+        show();
     fflush(stderr);
     _exit(1);
 }

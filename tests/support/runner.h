@@ -44,6 +44,9 @@ int runner_main(int argc, char **argv, const struct test_case *cases, size_t cou
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) __attribute__((format(printf, 4, 5)));
 
+/* Called once when a CHECK fails, after it has said so, to show what may tell why. */
+void on_check_failed(void (*show)(void));
+
 /* Says why and leaves the case, which then counts as skipped (shown, never silent). */
 _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
