@@ -12,7 +12,7 @@ endforeach()
 foreach(area path ends lanes windows notify notify_room atomics)
   rdmad_again(unit_op_${area} second RIG_SECOND=1)
 endforeach()
-foreach(area share elsewhere turns prompt)
+foreach(area share beside elsewhere turns prompt)
   rdmad_test(unit_op_${area} unit/test_op_${area}.c unit/op_crowd.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()

@@ -76,31 +76,6 @@ Test(share, bytes_and_ops_of_different_users_have_one_measure) {
     crowds_down();
 }
 
-static void has_asked(void *arg, const struct error *result) {
-    (void)result;
-    ++*(unsigned *)arg;
-}
-
-Test(share, calls_of_the_control_thread_have_the_same_measure) {
-    const unsigned calls = 2;
-    unsigned asked = 0, turns = 2000;
-    both(2, 2, RDMAD_OP_WRITE, LOCAL, BYTES);
-    set_share(ALICE, 100, 0, 0, 0);
-    saturate(500);
-    struct done a = crowd_done(&alice), b = crowd_done(&bob);
-    for (unsigned n = 0; n < turns; n++) {
-        for (unsigned i = 0; i < calls; i++)
-            plane_session_ask_alive(bob.of[i].c.session, has_asked, &asked);
-        saturate(1);
-        mailbox_drain(&rig.control);
-    }
-    struct done x = crowd_done(&alice), y = crowd_done(&bob);
-    cr_assert_geq(asked, calls * (turns - 1));
-    is_about((x.bytes - a.bytes) / (y.bytes - b.bytes + (double)asked * USER_CALL_COST), 1);
-    cr_assert_gt(x.bytes - a.bytes, 1.5 * (y.bytes - b.bytes), "bob's calls cost nothing");
-    crowds_down();
-}
-
 Test(share, and_on_a_link) {
     sim_script()->max_inflight = 8;
     both(1, MANY, RDMAD_OP_WRITE, REMOTE, 64 * 1024);

@@ -50,9 +50,10 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
     int status = 0;
     uint32_t cost = 1;
     uint64_t whose = 0;
-    if (sqe->opcode == RDMAD_OP_CANCEL)
+    if (sqe->opcode == RDMAD_OP_CANCEL) {
         op_answer(w, r, sqe, rq, ops_cancel_named(r, sqe->lease, &cost), 0);
-    else if (sqe->opcode == RDMAD_OP_NOP)
+        user_spent_beside(r->session->user, cost * USER_OP_COST);
+    } else if (sqe->opcode == RDMAD_OP_NOP)
         op_answer(w, r, sqe, rq, 0, 0);
     else if (kind && kind->admit)
         status = admit_kind(w, r, sqe, rq, &whose);

@@ -43,7 +43,7 @@ static void turn_deaf(struct worker *w, struct op_ring *r) {
 bool doorbells_heard(struct worker *w, struct op_ring *r) {
     struct op_doorbell *k = &r->doorbell;
     bool work = r->parked && !r->session->shut && rings_has_work(r);
-    user_spend(r->session->user, USER_DOORBELL_COST);
+    user_spend_beside(r->session->user, USER_DOORBELL_COST);
     if (work || r->ring->sq_head != k->taken_before) {
         k->in_vain = 0;
         k->taken_before = r->ring->sq_head;

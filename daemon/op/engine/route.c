@@ -98,7 +98,8 @@ static struct op_flow *flow_get(struct op_user *u, struct op_route *route, struc
         flow->sessions++;
         return flow;
     }
-    *spare = (struct op_flow){.route = route, .user = u, .sessions = 1, .vtime = route->vtime};
+    *spare = (struct op_flow){
+        .route = route, .user = u, .sessions = 1, .vtime = route->vtime, .paid = u->beside};
     list_init(&spare->turn);
     list_init(&spare->shares);
     list_append(&u->flows, &spare->node);
@@ -161,11 +162,20 @@ static void flow_place(struct op_flow *flow) {
     list_append(after->next, &flow->turn);
 }
 
+/* What this CPU did for the user besides, in place of moving bytes, counts as bytes do. A device
+ * moves them meanwhile. */
+static void flow_pay(struct op_flow *flow) {
+    if (flow->route->copied)
+        flow->vtime += flow->user->beside - flow->paid;
+    flow->paid = flow->user->beside;
+}
+
 static void flow_join(struct op_flow *flow, struct op_share *share) {
     struct op_route *route = flow->route;
     list_append(&flow->shares, &share->turn);
     if (!list_empty(&flow->turn))
         return;
+    flow_pay(flow);
     if (vtime_before(flow->vtime, route->vtime))
         flow->vtime = route->vtime;
     if (list_empty(&route->run))
@@ -203,6 +213,7 @@ void flow_posted(struct op_flow *flow, struct op_share *share, uint64_t cost) {
     share->credit -= (int64_t)cost;
     route->vtime = flow->vtime;
     flow->vtime += user_vtime_of(flow->user, cost);
+    flow_pay(flow);
     struct list *next = flow->turn.next;
     if (next == &route->run ||
         !vtime_before(list_entry(next, struct op_flow, turn)->vtime, flow->vtime))

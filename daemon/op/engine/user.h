@@ -16,6 +16,9 @@
  * up: who is behind the floor is brought up to it. If nobody had to wait, nobody owes anything: the
  * floor is where the foremost is.
  *
+ * What was spent besides ops and their bytes (user_spend_beside) counts on routes as well, where
+ * this CPU moves the bytes (route.c).
+ *
  * Other workers count, too (engine/elsewhere.h): whom they serve as well pays more here.
  *
  * Rates. What a user uses is told to two rates (base/rate.h), which its sessions on all workers
@@ -34,6 +37,7 @@
 
 #define USER_OP_COST 2048u
 #define USER_CALL_COST (32 * USER_OP_COST)    /* of the control thread, for the user: some 20 us */
+#define USER_ATTACH_COST (6 * USER_CALL_COST) /* more: it is another daemon's, which is asked */
 #define USER_DOORBELL_COST (4 * USER_OP_COST) /* one that epoll told of */
 #define USER_TURN_COST (256 * USER_OP_COST)   /* of all users together, in a turn */
 
@@ -55,6 +59,7 @@ struct op_user {
     uint64_t price;      /* of a byte, in vtime; fixed point */
     uint64_t whole_turn; /* if nobody else is busy */
     uint64_t vtime;
+    uint64_t beside; /* of what vtime has grown by: what was for no route */
     struct elsewhere elsewhere;
     struct list seen_node; /* in worker->seen */
     uint64_t seen;         /* the last turn in which it was busy */
@@ -115,6 +120,15 @@ static inline void user_spend(struct op_user *u, uint64_t cost) {
     user_wants(u);
     u->vtime += user_vtime_of(u, cost);
     elsewhere_spend(&u->elsewhere, cost);
+}
+
+/* Of what was spent, so much was for no op that a route takes: for a call, a doorbell, a CANCEL. */
+static inline void user_spent_beside(struct op_user *u, uint64_t cost) {
+    u->beside += user_vtime_of(u, cost);
+}
+static inline void user_spend_beside(struct op_user *u, uint64_t cost) {
+    user_spend(u, cost);
+    user_spent_beside(u, cost);
 }
 
 /* It has used so much; bytes: that this CPU moves for it, or another's does. */

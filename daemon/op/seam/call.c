@@ -51,7 +51,7 @@ static void deliver_answer(struct mail *mail) {
 static void deliver_call(struct mail *mail) {
     struct call *c = container_of(mail, struct call, mail);
     if (c->session && c->session->op.user)
-        user_spend(c->session->op.user, USER_CALL_COST);
+        user_spend_beside(c->session->op.user, USER_CALL_COST);
     c->apply(c);
 }
 

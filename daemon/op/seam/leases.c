@@ -52,6 +52,8 @@ static void add_lease(struct call *c) {
     const struct call_lease_add *about = call_lease_add(c);
     struct op_lease *lease = about->lease;
     int rc = lease->leased_link ? open_there(lease, c) : open_here(w, lease, c);
+    if (lease->leased_link)
+        user_spend_beside(c->session->op.user, USER_ATTACH_COST);
     lease->share = share_get(&c->session->op, lease->route, about->share);
     if (rc == 0 && slots_put(&c->session->op.leases, about->handle, lease) < 0)
         rc = error_set(&c->result, RDMAD_E_NOMEM, "lease: no room in the worker's table");

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_op_beside.c - what a user makes a worker and the control thread do besides its ops: calls,
+ * leases of other daemons, CANCELs. It counts as bytes do, wherever this processor moves them.
+ */
+#include "daemon/op/engine/user.h"
+#include "daemon/op/seam/objects.h"
+#include "tests/unit/op_crowd.h"
+#include <criterion/criterion.h>
+
+static void setup(void) {
+    crowds_up(1);
+}
+
+TestSuite(beside, .init = setup, .timeout = 120);
+
+/* Alice and bob, of equal weight, do the same, and bob something besides. */
+struct parts {
+    double alice, bob, beside; /* in bytes; beside: what is counted for that */
+};
+
+static struct parts parts_while(unsigned turns, unsigned every, double (*besides)(void)) {
+    struct parts p = {0};
+    set_share(ALICE, 100, 0, 0, 0);
+    saturate(500);
+    struct done a = crowd_done(&alice), b = crowd_done(&bob);
+    for (unsigned n = 0; n < turns; n++) {
+        if (n % every == 0)
+            p.beside += besides();
+        saturate(1);
+        mailbox_drain(&rig.control);
+    }
+    struct done x = crowd_done(&alice), y = crowd_done(&bob);
+    p.alice = x.bytes - a.bytes;
+    p.bob = y.bytes - b.bytes;
+    return p;
+}
+
+static void has_asked(void *arg, const struct error *result) {
+    (void)result;
+    ++*(unsigned *)arg;
+}
+
+static unsigned asked;
+
+static double two_calls(void) {
+    for (unsigned i = 0; i < 2; i++)
+        plane_session_ask_alive(bob.of[i].c.session, has_asked, &asked);
+    return 2 * USER_CALL_COST;
+}
+
+Test(beside, calls_of_the_control_thread_count_as_bytes_do) {
+    both(2, 2, RDMAD_OP_WRITE, LOCAL, BYTES);
+    struct parts p = parts_while(2000, 1, two_calls);
+    cr_assert_geq(asked, 2 * 1999);
+    is_about(p.alice / (p.bob + p.beside), 1);
+    cr_assert_gt(p.alice, 1.5 * p.bob, "bob's calls cost nothing");
+    crowds_down();
+}
+
+static void both_on_a_link(void) {
+    sim_script()->max_inflight = 8;
+    both(2, 2, RDMAD_OP_WRITE, REMOTE, 64 * 1024);
+}
+
+Test(beside, and_where_this_processor_moves_what_goes_over_a_link) {
+    both_on_a_link();
+    struct parts p = parts_while(20000, 16, two_calls);
+    is_about(p.alice / (p.bob + p.beside), 1);
+    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's calls cost nothing");
+    crowds_down();
+}
+
+Test(beside, but_not_where_a_device_does) {
+    both_on_a_link();
+    list_for_each (pos, &alice.of[0].c.session->op.user->flows)
+        list_entry(pos, struct op_flow, node)->route->copied = false;
+    struct parts p = parts_while(20000, 16, two_calls);
+    cr_assert_gt(p.beside, 0.2 * p.bob);
+    is_about(p.alice / p.bob, 1);
+    crowds_down();
+}
+
+static double attach_and_end(void) {
+    const uint64_t handle = RIG_HANDLE(9);
+    struct plane_session *s = bob.of[0].c.session;
+    plane_lease_add(s, handle,
+                    &(struct plane_lease_spec){.lease_id = RIG_LEASE,
+                                               .length = remote.length,
+                                               .rights = RDMAD_RIGHTS_ALL,
+                                               .deadline_ns = remote.deadline_ns,
+                                               .lane = remote.lane,
+                                               .key = remote.key},
+                    NULL, NULL);
+    plane_lease_end(s, handle, RDMAD_E_LEASE_RELEASED, NULL, NULL);
+    plane_lease_forget(s, handle);
+    return 3 * USER_CALL_COST + USER_ATTACH_COST;
+}
+
+/* The control threads of both daemons have work by it. */
+Test(beside, an_attach_to_another_daemon_counts_for_what_both_do) {
+    both_on_a_link();
+    struct parts p = parts_while(20000, 64, attach_and_end);
+    is_about(p.alice / (p.bob + p.beside), 1);
+    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's attaches cost nothing");
+    crowds_down();
+}
+
+static struct rig_client bobs_second_ring;
+
+static double cancels_of_nothing(void) {
+    struct rig_client *r = &bobs_second_ring;
+    struct rdmad_cqe cqe;
+    while (rig_take(r, &cqe))
+        cr_assert_eq(cqe.status, RDMAD_E_HANDLE);
+    unsigned count = DEPTH - (r->sq_tail - r->cq_head);
+    for (unsigned i = 0; i < count; i++)
+        rig_put(r, &(struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL, .lease = 12345});
+    return (double)count * USER_OP_COST;
+}
+
+Test(beside, cancels_count_on_a_link_too) {
+    both_on_a_link();
+    rig_ring_up(&bob.of[0].c, &bobs_second_ring, DEPTH, DEPTH);
+    struct parts p = parts_while(20000, 16, cancels_of_nothing);
+    is_about(p.alice / (p.bob + p.beside), 1);
+    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's cancels cost nothing");
+    crowds_down();
+    rig_ring_free(&bobs_second_ring);
+}
