@@ -2,6 +2,8 @@
 if(TARGET rdmad AND TARGET rdmactl)
   rdmad_script_test(test_rdmactl ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_rdmactl.sh SERIAL
     TIMEOUT 240 LABELS full)
+  rdmad_script_test(test_rdmactl_calls ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_rdmactl_calls.sh SERIAL
+    TIMEOUT 240 LABELS full)
   rdmad_script_test(test_metrics ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_metrics.sh LABELS full)
   if(TARGET steady_load)
     rdmad_script_test(test_top ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_top.sh LABELS full)

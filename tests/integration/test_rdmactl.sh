@@ -2,70 +2,10 @@
 # SPDX-License-Identifier: MIT
 #
 # rdmactl against two real daemons: every command once, as a user types it, and what must not happen:
-# a half-written file, a lease that outlives its ttl, a second document after -j.
-# shellcheck source=tests/integration/daemons.sh
-. "$(dirname "$0")/daemons.sh"
-
-start_daemon a
-start_daemon b
-a() { "$rdmactl" -d "$work/a" "$@"; }
-b() { "$rdmactl" -d "$work/b" "$@"; }
-
-# One Python judges all documents: to start it takes longer than to judge, most of all in the guest.
-coproc judge {
-    exec python3 -uc '
-import json, os
-
-def verdict(condition, text):
-    try:
-        d = json.loads(text)
-        assert d["schema"] == 1, "no schema"
-        return "good" if eval("(" + condition + ")", {"d": d}) else "not so"
-    except Exception as e:
-        return " ".join(repr(e).split())
-
-asked = b""
-while True:
-    while asked.count(b"\0") < 2:
-        more = os.read(0, 1 << 16)
-        if not more:
-            raise SystemExit
-        asked += more
-    condition, text, asked = asked.split(b"\0", 2)
-    print(verdict(condition.decode(), text))
-'
-}
-
-# has CONDITION JSON...: one document, of which it is true.
-has() {
-    local condition=$1 verdict=silence
-    shift
-    printf '%s\0%s\0' "$condition" "$*" >&"${judge[1]}"
-    read -r verdict <&"${judge[0]}" || true
-    [ "$verdict" = good ] || fail "$verdict, not $condition: $*"
-}
-
-# code WANTED COMMAND...: its exit code; what it says goes to $work/said.
-code() {
-    local wanted=$1 got=0
-    shift
-    "$@" >"$work/said" 2>&1 || got=$?
-    [ "$got" = "$wanted" ] || fail "exit $got instead of $wanted: $* ($(cat "$work/said"))"
-}
-
-share() { # FILE OPTIONS...: sets $uri and $sharer
-    rm -f "$work/uri"
-    "$rdmactl" -d "$work/a" share "$@" >"$work/uri" 2>"$work/share.log" &
-    sharer=$!
-    pids+=("$sharer")
-    uri=$(first_line "$work/uri" "$sharer")
-}
-
-ended() { # WANTED: the exit code of the sharer
-    local got=0
-    wait "$sharer" || got=$?
-    [ "$got" = "$1" ] || fail "share ended with $got instead of $1: $(cat "$work/share.log")"
-}
+# a lease that outlives its ttl, a second document after -j. What no fabric has a part in is in
+# test_rdmactl_calls.sh.
+# shellcheck source=tests/integration/two_daemons.sh
+. "$(dirname "$0")/two_daemons.sh"
 
 fabric=${RDMAD_TEST_FABRIC:-tcp}
 devices=$({ find /sys/class/infiniband -mindepth 1 2>/dev/null || true; } | wc -l)
@@ -123,57 +63,6 @@ if [ "$fabric" = verbs ]; then
     grep -q '^\* ' "$work/said" || fail "device show hides what was chosen"
     grep -q 'max_qp  ' "$work/said" || fail "device show -v hides facts"
 fi
-
-echo "* filters, watching, and the log"
-"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri" 2>/dev/null &
-serve=$!
-pids+=("$serve")
-first_line "$work/uri" "$serve" >/dev/null
-has "len(d['sessions']) == 1" "$(a -j session show --where uid="$(id -u)")"
-has "d['sessions'] == []" "$(a -j session show --where uid=4711)"
-has "len(d['leases']) == 2" "$(a -j lease show --where state=live)"
-has "d['leases'] == []" "$(a -j lease show --where name=none)"
-for key in bytes ops p99 memory queue; do code 0 a top -b -n 1 -i 100ms -s "$key"; done
-grep -qE '^ *ID .* P50 +P99 +QUEUE +SHARE' "$work/said" || fail "top: $(cat "$work/said")"
-code 2 a top -s cow
-code 0 a top -b -n 1 -i 100ms --users
-grep -qE '^ *UID .* QUEUE +SHARE +WEIGHT ' "$work/said" || fail "top of users: $(cat "$work/said")"
-grep -qE "^ *$(id -u) +1 " "$work/said" || fail "top of users: $(cat "$work/said")"
-code 2 a session show --where uid
-code 2 a session show --where foo=1
-grep -q 'there is no key foo; there are id, ' "$work/said" || fail "a key that is not: $(cat "$work/said")"
-code 2 a lease show -w NAME=big
-grep -q 'no key NAME; there are .*\bname\b' "$work/said" || fail "a key that is not: $(cat "$work/said")"
-code 2 a limit show --where foo=1
-code 0 a session show --where lat_us.p50=0
-code 0 a session show --where tenant=blue
-code 0 a channel show --where foo=1 # of no rows there is nothing to tell it by
-code 2 a -j session show --watch 1s
-for key in 'who=uid:4711' 'key=cow'; do has "d['limits'] == []" "$(a -j limit show --where "$key")"; done
-has "len(d['limits']) == 1 and d['limits'][0]['value'] == 1024" \
-    "$(a -j limit show "uid:$(id -u)" --where key=leases_per_session)"
-has "d['devices'] == []" "$(a -j device show --where name=none)"
-has "all(x['in_use'] for x in d['devices'])" "$(a -j device show --where in_use=yes)"
-code 2 a limit show --where uid
-code 2 a -j device show --watch 1s
-shown_twice() { [ "$(grep -c "$1" "$work/watched")" -ge 2 ]; }
-for shows in 'lease ATTACHED' 'device ^fabric.in.use' 'limit ^WHO'; do
-    "$rdmactl" -d "$work/a" "${shows% *}" show --watch 100ms >"$work/watched" &
-    watch=$!
-    pids+=("$watch")
-    eventually shown_twice "${shows#* }"
-    kill -TERM "$watch"
-    wait "$watch" || fail "${shows% *} show --watch ended badly"
-done
-kill -TERM "$serve"
-wait "$serve" || true
-code 1 a log loud
-code 0 a log debug
-! grep -q ' debug: ' "$work/a.log" || fail "the log said more before it was asked to"
-a session show >/dev/null
-code 0 a bench nop -n 10
-eventually grep -q ' debug: ' "$work/a.log"
-code 0 a log info
 
 echo "* share and fetch"
 : >"$work/empty"
@@ -235,67 +124,6 @@ code 2 b share
 grep -q -- '\[--raw\]$' "$work/said" || fail "usage of share: $(cat "$work/said")"
 code 2 b fetch
 grep -q -- '\[--no-resume\] .*\[--max-entries N\] .*\[--max-depth N\]$' "$work/said" || fail "usage of fetch: $(cat "$work/said")"
-
-echo "* an empty file"
-share "$work/empty" --once
-has 'd["bytes"] == 0' "$(b -j fetch "$uri" -o "$work/out")"
-[ "$(stat -c %s "$work/out")" = 0 ] || fail "the empty file is not empty"
-ended 0
-
-echo "* a URI that cannot be written is not held on to"
-for json in "" -j; do
-    for what in "share $work/file" "bench serve"; do
-        got=0
-        # shellcheck disable=SC2086 # words
-        timeout 10 "$rdmactl" -d "$work/a" $json $what >/dev/full 2>"$work/said" || got=$?
-        [ "$got" = 1 ] || fail "$what ended with $got"
-        grep -q "writing to standard output failed" "$work/said" || fail "$what: $(<"$work/said")"
-    done
-done
-
-echo "* once, expiry, revocation"
-share "$work/file" --once
-b -j fetch "$uri" -o "$work/out" >/dev/null
-ended 0
-share "$work/file" --ttl 300ms
-ended 0
-code 1 b fetch "$uri" -o "$work/none"
-grep -q 'expired' "$work/said" || fail "not told that it expired: $(cat "$work/said")"
-share "$work/file"
-id=${uri#*/lease/}
-id=${id%%\?*}
-code 0 a lease revoke "$id"
-ended 1
-code 1 a lease revoke "$id"
-has 'd["leases"][-1]["reason"] == "RDMAD_E_LEASE_ADMIN"' "$(a -j lease show --all)"
-code 1 a share "$work/file" --name 'not a name'
-code 1 a share "$work/a/control.sock"
-
-echo "* an interrupted or failed fetch leaves no file but its part, and with --no-resume nothing"
-truncate -s 200M "$work/large"
-share "$work/large"
-mkdir "$work/here"
-for signal in INT TERM KILL; do
-    "$rdmactl" -d "$work/b" fetch --no-resume "$uri" -o "$work/here/file" >/dev/null 2>&1 &
-    sleep 0.1
-    kill "-$signal" $! 2>/dev/null || true
-    wait $! 2>/dev/null || true
-    [ -z "$(ls -A "$work/here")" ] || [ "$(stat -c %s "$work/here/file")" = 209715200 ] ||
-        fail "SIG$signal leaves $(ls -A "$work/here")"
-    rm -f "$work/here/file"
-done
-echo keep >"$work/here/file"
-"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/here/file" >/dev/null 2>&1 &
-fetcher=$!
-id=${uri#*/lease/}
-sleep 0.05
-code 0 a lease revoke "${id%%\?*}"
-if ! wait "$fetcher"; then
-    [ "$(cat "$work/here/file")" = keep ] || fail "a failed fetch replaced the file"
-fi
-rm -f "$work"/here/file.????????????????.part
-[ "$(ls -A "$work/here")" = file ] || fail "a failed fetch leaves $(ls -A "$work/here")"
-ended 1
 
 echo "* bench"
 atomics=local # where the device's are not the CPU's, they go by it on one daemon, too

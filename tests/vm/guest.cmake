@@ -17,6 +17,7 @@
 #   test_late_writes      its path holds back what a TCP connection has; what a device sends goes another way
 #   test_drain            who is let in and what is waited for, whatever the fabric; upgrades of two daemons
 #                         over verbs are in test_upgrade's case
+#   test_rdmactl_calls    filters, watching, how share and fetch end; test_rdmactl has each command over verbs
 #   test_resume_*         parts, budgets, notices, watches and rude ones: what the control thread takes back;
 #                         test_resume and test_return have the registrations and links
 # What ./check runs of the others over verbs is what a device has a part in: registrations and windows,
@@ -29,6 +30,7 @@
 #   test_channels                its handshake; how channels end and who dies stays
 #   test_messages                refusals and ways to wait; unit_verbs_messages has the devices' part
 #   test_weak_channels           calls that are refused or canceled; loss, order and ends stay
+#   test_lease                   names, scopes, secrets: who may attach is the control thread's; ends and rights stay
 #   test_lease_complete          services and counts; parts, and memory freed under a lease, stay
 #   test_quickstart              interruptions and leftovers; one good run stays
 #   test_probes                  the probes are the host's; only tests/soak verbs has bpftrace's compiler, a
@@ -59,8 +61,8 @@ function(rdmad_guest_cases name)
   rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}> ${cases} TIMEOUT 400)
 endfunction()
 rdmad_guest_cases(test_lease expires_link is_revoked_link is_for_one_link has_rights_link is_renewed_link
-  is_renewed_without_end_link names scopes secrets_link is_its_owners_alone is_orphaned_link
-  owners_daemon_dies lessees_daemon_dies lessees_daemon_hangs unreachable dialling_oneself nothing_is_left)
+  is_renewed_without_end_link is_orphaned_link owners_daemon_dies lessees_daemon_dies lessees_daemon_hangs
+  nothing_is_left)
 rdmad_guest_cases(test_resume a_killed_daemons_clients_go_on a_lessee_of_another_node_goes_on)
 rdmad_guest_cases(test_return a_lessee_keeps_its_handle_when_the_owners_daemon_dies
   a_restart_in_order_of_either_daemon_is_a_pause_and_no_more notifications_go_on
