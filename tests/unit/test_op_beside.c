@@ -58,6 +58,21 @@ Test(beside, calls_of_the_control_thread_count_as_bytes_do) {
     crowds_down();
 }
 
+/* Turns in which bob asks and moves nothing. */
+static void bob_only_asks(unsigned turns) {
+    bob.stopped = true;
+    for (unsigned n = 0; n < turns; n++) {
+        two_calls();
+        saturate(1);
+        mailbox_drain(&rig.control);
+    }
+    bob.stopped = false;
+}
+
+static double no_calls(void) {
+    return 0;
+}
+
 static void both_on_a_link(void) {
     sim_script()->max_inflight = 8;
     both(2, 2, RDMAD_OP_WRITE, REMOTE, 64 * 1024);
@@ -77,6 +92,16 @@ Test(beside, but_not_where_a_device_does) {
         list_entry(pos, struct op_flow, node)->route->copied = false;
     struct parts p = parts_while(20000, 16, two_calls);
     cr_assert_gt(p.beside, 0.2 * p.bob);
+    is_about(p.alice / p.bob, 1);
+    crowds_down();
+}
+
+/* They kept nobody from anything. */
+Test(beside, and_not_for_calls_of_before_it_had_anything_to_move) {
+    both_on_a_link();
+    bob_only_asks(5000);
+    cr_assert_geq(asked, 2 * 4999);
+    struct parts p = parts_while(5000, 1, no_calls);
     is_about(p.alice / p.bob, 1);
     crowds_down();
 }

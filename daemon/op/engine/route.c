@@ -24,6 +24,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define OWED_MOST (1u << 20) /* bytes; as much is posted ahead on a route that several use */
+
 void route_init(struct op_route *route, struct op_fabric *fabric) {
     *route = (struct op_route){
         .fabric = fabric, .copied = !fabric->ops->memory_add, .name = fabric->ops->name};
@@ -163,11 +165,14 @@ static void flow_place(struct op_flow *flow) {
 }
 
 /* What this CPU did for the user besides, in place of moving bytes, counts as bytes do. A device
- * moves them meanwhile. */
+ * moves them meanwhile. Of what was done while the user had nothing to post, or while the link took
+ * nothing, only the last counts: it kept nobody from anything. */
 static void flow_pay(struct op_flow *flow) {
+    const struct op_user *u = flow->user;
+    uint64_t owed = u->beside - flow->paid, most = user_vtime_of(u, OWED_MOST);
     if (flow->route->copied)
-        flow->vtime += flow->user->beside - flow->paid;
-    flow->paid = flow->user->beside;
+        flow->vtime += owed < most ? owed : most;
+    flow->paid = u->beside;
 }
 
 static void flow_join(struct op_flow *flow, struct op_share *share) {
