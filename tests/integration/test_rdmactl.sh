@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # rdmactl against two real daemons: every command once, as a user types it, and what must not happen:
-# a lease that outlives its ttl, a second document after -j. What no fabric has a part in is in
-# test_rdmactl_calls.sh.
+# a second document after -j, bytes that differ. What no fabric has a part in is in test_rdmactl_calls.sh.
 # shellcheck source=tests/integration/two_daemons.sh
 . "$(dirname "$0")/two_daemons.sh"
 
@@ -56,6 +55,8 @@ has "len(d['devices']) == $devices and d['fabric'] == '$fabric' and
     all(x['protection'] and x['self_test'] for x in d['devices'] if x['in_use']) and
     all('facts' not in x for x in d['devices'])" "$(a -j device show)"
 has 'all(x["facts"]["max_qp"] for x in d["devices"] if x["ports"])' "$(a -j device show -v)"
+has "d['devices'] == []" "$(a -j device show --where name=none)"
+has "[x['in_use'] for x in d['devices']] == [True] * ('$fabric' == 'verbs')" "$(a -j device show --where in_use=yes)"
 code 0 a device show --all
 grep -q "fabric in use: $fabric" "$work/said" || fail "device show hides the fabric"
 if [ "$fabric" = verbs ]; then

@@ -83,8 +83,7 @@ static void log_path(const struct tdaemon *d, char path[PATH_MAX]) {
     snprintf(path, PATH_MAX, "%s/log", d->dir);
 }
 
-/* What a test's daemons said last, when it fails. A program that the test forked leaves it to it.
- */
+/* What a test's daemons said last, when it fails; of a child that fails the parent shows it. */
 static void show_ends_of_logs(void) {
     char path[PATH_MAX];
     for (const struct tdaemon *d = daemons; d; d = d->next) {

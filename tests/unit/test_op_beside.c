@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_op_beside.c - what a user makes a worker and the control thread do besides its ops: calls,
- * leases of other daemons, CANCELs. It counts as bytes do, wherever this processor moves them.
+ * test_op_beside.c - what a user makes a worker and the control thread do besides ops of routes:
+ * calls, leases of other daemons, CANCELs, NOPs. It counts as bytes do, wherever this processor
+ * moves them.
  */
+#include "daemon/op/engine/route.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/seam/objects.h"
 #include "tests/unit/op_crowd.h"
@@ -131,25 +133,68 @@ Test(beside, an_attach_to_another_daemon_counts_for_what_both_do) {
     crowds_down();
 }
 
-static struct rig_client bobs_second_ring;
+/* Its owner may renew it as often as it likes. */
+static double renewals(void) {
+    for (unsigned i = 0; i < 4; i++)
+        plane_lease_extend(bob.of[0].c.session, REMOTE, CLOCK_NEVER);
+    return 4 * USER_CALL_COST;
+}
 
-static double cancels_of_nothing(void) {
+Test(beside, but_no_lessee_pays_for_what_the_owner_does_with_a_lease) {
+    both_on_a_link();
+    struct parts p = parts_while(20000, 16, renewals);
+    cr_assert_gt(p.beside, 0.4 * p.bob);
+    is_about(p.alice / p.bob, 1);
+    crowds_down();
+}
+
+static struct rig_client bobs_second_ring;
+static struct rdmad_sqe in_it;
+
+static double a_ring_full(void) {
     struct rig_client *r = &bobs_second_ring;
     struct rdmad_cqe cqe;
     while (rig_take(r, &cqe))
-        cr_assert_eq(cqe.status, RDMAD_E_HANDLE);
+        ;
     unsigned count = DEPTH - (r->sq_tail - r->cq_head);
     for (unsigned i = 0; i < count; i++)
-        rig_put(r, &(struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL, .lease = 12345});
+        rig_put(r, &in_it);
     return (double)count * USER_OP_COST;
 }
 
-Test(beside, cancels_count_on_a_link_too) {
+static void counts_on_a_link(uint8_t opcode, const char *what) {
     both_on_a_link();
     rig_ring_up(&bob.of[0].c, &bobs_second_ring, DEPTH, DEPTH);
-    struct parts p = parts_while(20000, 16, cancels_of_nothing);
+    in_it = (struct rdmad_sqe){.opcode = opcode, .lease = opcode == RDMAD_OP_NOP ? 0 : 12345};
+    struct parts p = parts_while(20000, 16, a_ring_full);
     is_about(p.alice / (p.bob + p.beside), 1);
-    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's cancels cost nothing");
+    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's %s cost nothing", what);
     crowds_down();
     rig_ring_free(&bobs_second_ring);
+}
+
+Test(beside, cancels_of_nothing_count_on_a_link_too) {
+    counts_on_a_link(RDMAD_OP_CANCEL, "CANCELs");
+}
+
+Test(beside, and_nops) {
+    counts_on_a_link(RDMAD_OP_NOP, "NOPs");
+}
+
+Test(beside, and_sqes_that_are_refused) {
+    counts_on_a_link(RDMAD_OP_COUNT, "mistakes");
+}
+
+Test(beside, what_a_route_takes_counts_there_once) {
+    both_on_a_link();
+    crowd_does(&bob, RDMAD_OP_WRITE, REMOTE, 8192); /* more than what needs no queue */
+    set_share(ALICE, 100, 0, 0, 0);
+    saturate(500);
+    struct done a = crowd_done(&alice), b = crowd_done(&bob);
+    saturate(20000);
+    struct done x = crowd_done(&alice), y = crowd_done(&bob);
+    double alices = x.bytes - a.bytes + (x.ops - a.ops) * ROUTE_OP_COST;
+    double bobs = y.bytes - b.bytes + (y.ops - b.ops) * ROUTE_OP_COST;
+    is_about(alices / bobs, 1);
+    crowds_down();
 }

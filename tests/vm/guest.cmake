@@ -17,7 +17,8 @@
 #   test_late_writes      its path holds back what a TCP connection has; what a device sends goes another way
 #   test_drain            who is let in and what is waited for, whatever the fabric; upgrades of two daemons
 #                         over verbs are in test_upgrade's case
-#   test_rdmactl_calls    filters, watching, how share and fetch end; test_rdmactl has each command over verbs
+#   test_rdmactl_calls    filters, watching, how share and fetch end; test_rdmactl has each command over verbs,
+#                         test_kill_client and test_lease have programs and leases that end under way
 #   test_resume_*         parts, budgets, notices, watches and rude ones: what the control thread takes back;
 #                         test_resume and test_return have the registrations and links
 # What ./check runs of the others over verbs is what a device has a part in: registrations and windows,
@@ -30,7 +31,8 @@
 #   test_channels                its handshake; how channels end and who dies stays
 #   test_messages                refusals and ways to wait; unit_verbs_messages has the devices' part
 #   test_weak_channels           calls that are refused or canceled; loss, order and ends stay
-#   test_lease                   names, scopes, secrets: who may attach is the control thread's; ends and rights stay
+#   test_lease                   names, scopes, secrets, addresses: who may attach, and to whom, is the control
+#                                thread's; ends and rights stay
 #   test_lease_complete          services and counts; parts, and memory freed under a lease, stay
 #   test_quickstart              interruptions and leftovers; one good run stays
 #   test_probes                  the probes are the host's; only tests/soak verbs has bpftrace's compiler, a

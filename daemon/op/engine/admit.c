@@ -50,10 +50,9 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
     int status = 0;
     uint32_t cost = 1;
     uint64_t whose = 0;
-    if (sqe->opcode == RDMAD_OP_CANCEL) {
+    if (sqe->opcode == RDMAD_OP_CANCEL)
         op_answer(w, r, sqe, rq, ops_cancel_named(r, sqe->lease, &cost), 0);
-        user_spent_beside(r->session->user, cost * USER_OP_COST);
-    } else if (sqe->opcode == RDMAD_OP_NOP)
+    else if (sqe->opcode == RDMAD_OP_NOP)
         op_answer(w, r, sqe, rq, 0, 0);
     else if (kind && kind->admit)
         status = admit_kind(w, r, sqe, rq, &whose);
@@ -81,10 +80,10 @@ static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sq
     status = status ? status : rc;
     if (status)
         op_answer(w, r, sqe, rq, status, lease_id);
-    else if (stops)
-        fence_hold(w, r, sqe, rq);
-    else
+    else if (!stops)
         return sqe_start(w, r, sqe, rq);
+    else
+        fence_hold(w, r, sqe, rq), w->routed++; /* it will */
     return 1;
 }
 
@@ -129,6 +128,7 @@ static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
 static void take(struct worker *w, struct op_ring *r, uint32_t count, uint32_t budget) {
     struct op_session *s = r->session;
     uint32_t taken = 0, spent = 0;
+    uint64_t routed = w->routed;
     while (taken < count && spent < budget && worker_can_start(w)) {
         if (s->charged < s->ops_may || ops_more(w, s)) {
             spent += admit(w, r);
@@ -143,6 +143,7 @@ static void take(struct worker *w, struct op_ring *r, uint32_t count, uint32_t b
     s->spent += spent;
     w->spent += spent;
     user_use_ops(s->user, spent);
+    user_spent_beside(s->user, (spent - (w->routed - routed)) * USER_OP_COST);
     r->active_ns = w->now_ns;
     rings_dirty(w, r);
 }

@@ -53,7 +53,7 @@ struct op_flow {
     struct list turn;   /* in route->run */
     struct list shares; /* of struct op_share: those with ops that have a part to post, in turn */
     uint64_t vtime;     /* when it is served next, in bytes by weight */
-    uint64_t paid;      /* of the user's beside, how much is in vtime */
+    uint64_t settled;   /* the user's beside when it last paid for that */
     unsigned sessions;  /* that have a share in it */
 };
 

@@ -40,7 +40,7 @@ unsigned prompt_serve(struct worker *w) {
             r->looks_in_vain = 0;
             found++;
         } else if (++r->looks_in_vain >= PROMPT_LOOKS) {
-            user_spend(r->session->user, PROMPT_COST);
+            user_spend_beside(r->session->user, PROMPT_COST);
             prompt_forget(r);
         }
     }

@@ -8,11 +8,12 @@
  *
  * Who is next on a route: a user (its flow), then one of that user's sessions (its share), then one
  * of that session's ops. Flows are kept in the order of their vtimes, as start-time fair queueing
- * has it: a flow's vtime grows by what it posted, divided by the user's weight, and one that had
- * nothing to post begins where the one that was served last began. So somebody with a thousand
- * sessions and large ops gets as much of a route as somebody with a single op. The shares of a flow
- * have equal parts of it in bytes, by deficit round robin; which of its ops is next says share.h. A
- * flow or a share whose ops went away meanwhile stays in its queue until its turn comes.
+ * has it: a flow's vtime grows by what it posted, and by what the user owes (flow_pay), divided by
+ * the user's weight; one that had nothing to post begins where the one that was served last began.
+ * So somebody with a thousand sessions and large ops gets as much of a route as somebody with a
+ * single op. The shares of a flow have equal parts of it in bytes, by deficit round robin; which of
+ * its ops is next says share.h. A flow or a share whose ops went away meanwhile stays in its queue
+ * until its turn comes.
  *
  * A route that is down has no ops in its queue. They are in the held lists of their leases, because
  * a lease needs a key before its ops can go on.
@@ -23,8 +24,6 @@
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 #include <stdlib.h>
-
-#define OWED_MOST (1u << 20) /* bytes; as much is posted ahead on a route that several use */
 
 void route_init(struct op_route *route, struct op_fabric *fabric) {
     *route = (struct op_route){
@@ -101,7 +100,7 @@ static struct op_flow *flow_get(struct op_user *u, struct op_route *route, struc
         return flow;
     }
     *spare = (struct op_flow){
-        .route = route, .user = u, .sessions = 1, .vtime = route->vtime, .paid = u->beside};
+        .route = route, .user = u, .sessions = 1, .vtime = route->vtime, .settled = u->beside};
     list_init(&spare->turn);
     list_init(&spare->shares);
     list_append(&u->flows, &spare->node);
@@ -162,17 +161,6 @@ static void flow_place(struct op_flow *flow) {
            vtime_before(flow->vtime, list_entry(after, struct op_flow, turn)->vtime))
         after = after->prev;
     list_append(after->next, &flow->turn);
-}
-
-/* What this CPU did for the user besides, in place of moving bytes, counts as bytes do. A device
- * moves them meanwhile. Of what was done while the user had nothing to post, or while the link took
- * nothing, only the last counts: it kept nobody from anything. */
-static void flow_pay(struct op_flow *flow) {
-    const struct op_user *u = flow->user;
-    uint64_t owed = u->beside - flow->paid, most = user_vtime_of(u, OWED_MOST);
-    if (flow->route->copied)
-        flow->vtime += owed < most ? owed : most;
-    flow->paid = u->beside;
 }
 
 static void flow_join(struct op_flow *flow, struct op_share *share) {

@@ -47,6 +47,7 @@ static bool wants_post(const struct op *op) {
 
 void op_begin(struct worker *w, struct op *op) {
     assert(list_empty(&op->node) && op->lease);
+    w->routed++;
     if (op->kind && op->kind->start)
         op->kind->start(w, op);
     else
@@ -320,6 +321,7 @@ static bool post_at_once(struct worker *w, struct op *op) {
 void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq) {
     struct op *op = op_new(w, r, sqe, rq);
+    w->routed++;
     if (!post_at_once(w, op))
         op_queue(w, op);
 }

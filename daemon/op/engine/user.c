@@ -113,6 +113,16 @@ void user_leave(struct op_user *u) {
     free(u);
 }
 
+/* ---- routes ------------------------------------------------------------------------------ */
+
+void flow_pay(struct op_flow *flow) {
+    const struct op_user *u = flow->user;
+    uint64_t owed = u->beside - flow->settled, most = user_vtime_of(u, USER_OWED_MOST);
+    if (flow->route->copied && !flow->route->local)
+        flow->vtime += owed < most ? owed : most;
+    flow->settled = u->beside;
+}
+
 /* ---- turns ------------------------------------------------------------------------------- */
 
 static void lift_flows(struct op_user *u) {
@@ -120,6 +130,8 @@ static void lift_flows(struct op_user *u) {
         struct op_flow *flow = list_entry(pos, struct op_flow, node);
         if (!flow->route) /* of ended leases, whose lane was dropped */
             continue;
+        if (list_empty(&flow->turn))
+            flow_pay(flow);
         if (list_empty(&flow->turn) && vtime_before(flow->vtime, flow->route->vtime))
             flow->vtime = flow->route->vtime;
     }

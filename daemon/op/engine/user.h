@@ -5,7 +5,8 @@
  *
  * The measure. Everything that a user makes the worker do has a cost in bytes, as long as copying
  * so many takes: an sqe USER_OP_COST (a CANCEL that looks at many ops as many times that, a call of
- * the control thread or a doorbell some of them), and the bytes that this CPU moves.
+ * the control thread, an attach to another daemon or a doorbell some of them), and the bytes that
+ * this CPU moves.
  *
  * Virtual time. A user's vtime grows by its costs, divided by its weight. The worker's floor is the
  * least vtime of those who had to wait in the last turn, and in a turn a user may go on until its
@@ -16,8 +17,8 @@
  * up: who is behind the floor is brought up to it. If nobody had to wait, nobody owes anything: the
  * floor is where the foremost is.
  *
- * What was spent besides ops and their bytes (user_spend_beside) counts on routes as well, where
- * this CPU moves the bytes (route.c).
+ * What was spent besides ops of routes and their bytes (user_spend_beside) counts on links, too,
+ * where this CPU moves the bytes (flow_pay).
  *
  * Other workers count, too (engine/elsewhere.h): whom they serve as well pays more here.
  *
@@ -39,6 +40,7 @@
 #define USER_CALL_COST (32 * USER_OP_COST)    /* of the control thread, for the user: some 20 us */
 #define USER_ATTACH_COST (6 * USER_CALL_COST) /* more: it is another daemon's, which is asked */
 #define USER_DOORBELL_COST (4 * USER_OP_COST) /* one that epoll told of */
+#define USER_OWED_MOST (512 * USER_OP_COST)   /* that a user pays for at once on a route */
 #define USER_TURN_COST (256 * USER_OP_COST)   /* of all users together, in a turn */
 
 struct op_user {
@@ -59,7 +61,7 @@ struct op_user {
     uint64_t price;      /* of a byte, in vtime; fixed point */
     uint64_t whole_turn; /* if nobody else is busy */
     uint64_t vtime;
-    uint64_t beside; /* of what vtime has grown by: what was for no route */
+    uint64_t beside; /* of what vtime has grown by: calls, and sqes that were for no route */
     struct elsewhere elsewhere;
     struct list seen_node; /* in worker->seen */
     uint64_t seen;         /* the last turn in which it was busy */
@@ -85,6 +87,12 @@ uint64_t users_next_ns(const struct worker *w);
 void user_is_busy(struct op_user *u); /* it is not marked in this turn yet */
 /* Puts it aside if one of its rates says so. */
 bool user_hold_back(struct op_user *u);
+
+/* On a link whose bytes this CPU moves, what it did for the user besides counts as bytes do: since
+ * the last time, and at most USER_OWED_MOST, so that nobody's bytes starve. (Most of what is done
+ * while the user has nothing to post, or while the link takes nothing, keeps nobody from anything.)
+ * Where a device moves them nothing is lost by it; on the local route the user's turn has it. */
+void flow_pay(struct op_flow *flow);
 
 static inline bool vtime_before(uint64_t a, uint64_t b) {
     return (int64_t)(a - b) < 0;
@@ -122,7 +130,7 @@ static inline void user_spend(struct op_user *u, uint64_t cost) {
     elsewhere_spend(&u->elsewhere, cost);
 }
 
-/* Of what was spent, so much was for no op that a route takes: for a call, a doorbell, a CANCEL. */
+/* Of what was spent, so much was for no op of a route: for a call, a doorbell, a CANCEL, a NOP. */
 static inline void user_spent_beside(struct op_user *u, uint64_t cost) {
     u->beside += user_vtime_of(u, cost);
 }

@@ -59,6 +59,7 @@ struct worker {
     uint64_t look_at_users;      /* the turn in which those who are idle are looked at */
     bool gated;                  /* somebody has to wait for the next turn */
     uint64_t spent;              /* on sqes, in this turn */
+    uint64_t routed;             /* sqes that became ops of a route, ever */
     uint64_t looks;              /* at quiet rings of the user that is served */
     uint64_t quiet_ns;           /* a ring that has done nothing for so long is parked; 0: never */
     uint64_t ends_turn;          /* the turn in which ends were ended, so far; ends.c */

@@ -48,9 +48,15 @@ static void deliver_answer(struct mail *mail) {
     }
 }
 
+/* Others do these: the lease's owner, or a link that is back. */
+static bool is_by_its_session(enum call_kind kind) {
+    return kind != CALL_LEASE_EXTEND && kind != CALL_LEASE_KEY && kind != CALL_CHANNEL_REST &&
+           kind != CALL_CHANNEL_WAY;
+}
+
 static void deliver_call(struct mail *mail) {
     struct call *c = container_of(mail, struct call, mail);
-    if (c->session && c->session->op.user)
+    if (c->session && c->session->op.user && is_by_its_session(c->kind))
         user_spend_beside(c->session->op.user, USER_CALL_COST);
     c->apply(c);
 }

@@ -52,9 +52,9 @@ static void add_lease(struct call *c) {
     const struct call_lease_add *about = call_lease_add(c);
     struct op_lease *lease = about->lease;
     int rc = lease->leased_link ? open_there(lease, c) : open_here(w, lease, c);
-    if (lease->leased_link)
-        user_spend_beside(c->session->op.user, USER_ATTACH_COST);
     lease->share = share_get(&c->session->op, lease->route, about->share);
+    if (lease->leased_link) /* after that, or a route that is new to the user would forget it */
+        user_spend_beside(c->session->op.user, USER_ATTACH_COST);
     if (rc == 0 && slots_put(&c->session->op.leases, about->handle, lease) < 0)
         rc = error_set(&c->result, RDMAD_E_NOMEM, "lease: no room in the worker's table");
     if (rc < 0)
