@@ -17,6 +17,7 @@
 #include "tests/integration/fault_steer.h"
 #include "tests/support/harness.h"
 #include "tests/support/identities.h"
+#include "tests/support/procs.h"
 #include "tests/support/rdma.h"
 #include "tests/support/temp.h"
 
@@ -272,6 +273,10 @@ static void failed(const struct fault *f, const char *when, int status) {
     else
         printf("wait status %#x, in %s\n", (unsigned)status, bed.report->step);
     for (unsigned d = 0; d < DAEMONS; d++) {
+        if (WIFSIGNALED(status)) {
+            printf("    %s:\n", sides[d]);
+            process_show_threads(tdaemon_pid(bed.daemon[d]), stdout);
+        }
         siginfo_t ended = {.si_pid = 0};
         waitid(P_PID, (id_t)tdaemon_pid(bed.daemon[d]), &ended, WEXITED | WNOHANG | WNOWAIT);
         if (ended.si_pid)

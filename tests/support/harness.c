@@ -83,13 +83,17 @@ static void log_path(const struct tdaemon *d, char path[PATH_MAX]) {
     snprintf(path, PATH_MAX, "%s/log", d->dir);
 }
 
-/* What a test's daemons said last, when it fails; of a child that fails the parent shows it. */
+/* What a test's daemons said last and do, when it fails; of a child that fails the parent shows it.
+ */
 static void show_ends_of_logs(void) {
     char path[PATH_MAX];
     for (const struct tdaemon *d = daemons; d; d = d->next) {
         log_path(d, path);
-        if (d->of == getpid())
-            show_end_of(path, LOG_END);
+        if (d->of != getpid())
+            continue;
+        show_end_of(path, LOG_END);
+        if (d->pid)
+            process_show_threads(d->pid, stderr);
     }
 }
 

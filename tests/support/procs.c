@@ -168,6 +168,37 @@ uint64_t process_crowded_ns(pid_t pid) {
     return sum;
 }
 
+/* The first line of a file of a thread's, "-" if there is none. */
+static const char *thread_file(pid_t pid, const char *tid, const char *file, char *buf, int size) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", (int)pid, tid, file);
+    FILE *f = fopen(path, "re");
+    if (!f || !fgets(buf, size, f))
+        snprintf(buf, (size_t)size, "-");
+    if (f)
+        fclose(f);
+    buf[strcspn(buf, "\n")] = 0;
+    return buf;
+}
+
+void process_show_threads(pid_t pid, FILE *to) {
+    char path[64], comm[64], call[64], stat[256];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (e->d_name[0] == '.')
+            continue;
+        const char *after_name =
+            strrchr(thread_file(pid, e->d_name, "stat", stat, sizeof(stat)), ')');
+        fprintf(to, "    thread %s, %s: %.1s, syscall %s\n", e->d_name,
+                thread_file(pid, e->d_name, "comm", comm, sizeof(comm)),
+                after_name ? after_name + 2 : "-",
+                thread_file(pid, e->d_name, "syscall", call, sizeof(call)));
+    }
+    if (dir)
+        closedir(dir);
+}
+
 /* ---- little things ------------------------------------------------------------------------- */
 
 const char *build_path(const char *relative, char *buf, size_t size) {

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 uint64_t process_rss_bytes(pid_t pid);
@@ -16,6 +17,10 @@ uint64_t process_cpu_ticks(pid_t pid);  /* utime + stime */
 /* How long its threads, all together, were ready to run and somebody else ran: what a busy machine
  * adds to whatever they do. 0 where the kernel does not say. */
 uint64_t process_crowded_ns(pid_t pid);
+
+/* Prints of each of its threads the name, the state and the system call, as /proc has them: of one
+ * that hangs that may tell why. */
+void process_show_threads(pid_t pid, FILE *to);
 
 /* SIGSTOP. It need not be a child; each of its threads stands still when this returns, which one
  * may not that is in the kernel, or waits for the processor, when kill() does. */
