@@ -62,7 +62,7 @@ within() { # TRIES COMMAND...
 }
 
 # start_daemon NAME [COMMAND PREFIX...]: in $work/NAME, on any port of loopback. Over verbs (in the guest
-# of tests/vm) they use rxe0 and rxe1 in turns, and links bear two seconds of silence: a busy host makes its
+# of tests/vm) they use rxe0 and rxe1 in turns, and links bear a second of silence: a busy host makes its
 # processors stand still for longer than by default.
 start_daemon() {
     local name=$1 config=()
@@ -70,7 +70,7 @@ start_daemon() {
     mkdir "$work/$name"
     if [ "${RDMAD_TEST_FABRIC:-tcp}" != tcp ]; then
         config=(--config "$work/$name.json")
-        echo "{\"fabric\": \"$RDMAD_TEST_FABRIC\", \"verbs\": {\"device\": \"rxe$((${#pids[@]} % 2))\", \"timeout\": 16}}" \
+        echo "{\"fabric\": \"$RDMAD_TEST_FABRIC\", \"verbs\": {\"device\": \"rxe$((${#pids[@]} % 2))\", \"timeout\": 15}}" \
             >"$work/$name.json"
     fi
     "$@" "$rdmad" --runtime-dir "$work/$name" --listen 127.0.0.1:0 "${config[@]}" 2>"$work/$name.log" &

@@ -255,9 +255,9 @@ void tdaemon_notice_silence_soon(void) {
 }
 
 /* A busy host makes the processors of the guest stand still for longer than a link bears by
- * default, half a second of silence: two seconds. */
+ * default, half a second of silence: a second. */
 static unsigned verbs_timeout(void) {
-    return silence_is_tried || test_patience() == 1 ? 14 : 16;
+    return silence_is_tried || test_patience() == 1 ? 14 : 15;
 }
 
 /* A test's own configuration file stays where it is, so that it may change it and reload: ours is a

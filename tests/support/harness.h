@@ -46,7 +46,7 @@ int tdaemon_try_restart(struct tdaemon *d, char *said, size_t size);
 void tdaemon_use(const char *relative);
 
 /* Links of the daemons that are started from now on are given up after half a second of silence, as
- * the settings have it; else, in the guest, after two. */
+ * the settings have it; else, in the guest, after one. */
 void tdaemon_notice_silence_soon(void);
 
 const char *tdaemon_dir(const struct tdaemon *d);    /* --runtime-dir */

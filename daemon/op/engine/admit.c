@@ -78,12 +78,14 @@ static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sq
     if (!rc && !stops && sqe->opcode != RDMAD_OP_NOP)
         rc = chain_start(r, rq->order, sqe->flags, false);
     status = status ? status : rc;
-    if (status)
+    if (status) {
         op_answer(w, r, sqe, rq, status, lease_id);
-    else if (!stops)
+    } else if (stops) {
+        fence_hold(w, r, sqe, rq);
+        w->routed++; /* it will be */
+    } else {
         return sqe_start(w, r, sqe, rq);
-    else
-        fence_hold(w, r, sqe, rq), w->routed++; /* it will */
+    }
     return 1;
 }
 
