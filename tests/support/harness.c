@@ -255,7 +255,7 @@ void tdaemon_notice_silence_soon(void) {
 }
 
 /* A busy host makes the processors of the guest stand still for longer than a link bears by
- * default, half a second of silence: a second. */
+ * default, half a second of silence: it bears a second. */
 static unsigned verbs_timeout(void) {
     return silence_is_tried || test_patience() == 1 ? 14 : 15;
 }
