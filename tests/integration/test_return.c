@@ -116,11 +116,13 @@ static void expect_adds(rdmad_session *s, rdmad_lease *l, const char *when) {
     }
 }
 
-/* Over verbs it goes by a link even at the owner's own daemon: atomics have to be the device's. */
+/* Over verbs it goes by a link even at the owner's own daemon: atomics have to be the device's. The
+ * other lessee waits through all of it: the owner's daemon goes again before that has got its lease
+ * back, and on a busy machine all of it takes longer than 5 s. */
 static void a_lessee_of_the_owners_own_daemon_keeps_its_handle_too(void) {
     struct far_pair p;
     rdmad_pool *pool;
-    far_pair_up(&p, "{\"peer\": {\"ping_ms\": 50, \"dead_ms\": 200}}", 0, 1);
+    far_pair_up(&p, "{\"peer\": {\"ping_ms\": 50, \"dead_ms\": 200, \"return_ms\": 60000}}", 0, 1);
     rdmad_session *s = client_with_pool(p.far, 4096, &pool);
     rdmad_lease *l = client_attach(s, rdmad_lease_uri(p.granted));
     for (unsigned i = 0; i < 2; i++) {
