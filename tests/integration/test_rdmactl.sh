@@ -208,10 +208,4 @@ has 'd["objects"]["pools"] == 1' "$(a -j status)" # of what was for clients noth
 kill -TERM "$server"
 wait "$server" || fail "bench serve ended with $?"
 
-echo "* nothing is left"
-for ((i = 0; i < 200; i++)); do
-    a -j status | grep -q '"sessions": *0,"pools": *0,"pool_bytes": *0,"rings": *0,"leases": *0' && break
-    sleep 0.05
-done
-has 'not any(d["objects"][k] for k in ("sessions", "pools", "pool_bytes", "rings", "leases"))' \
-    "$(a -j status)"
+nothing_is_left

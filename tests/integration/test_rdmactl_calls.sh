@@ -119,10 +119,4 @@ rm -f "$work"/here/file.????????????????.part
 [ "$(ls -A "$work/here")" = file ] || fail "a failed fetch leaves $(ls -A "$work/here")"
 ended 1
 
-echo "* nothing is left"
-for ((i = 0; i < 200; i++)); do
-    a -j status | grep -q '"sessions": *0,"pools": *0,"pool_bytes": *0,"rings": *0,"leases": *0' && break
-    sleep 0.05
-done
-has 'not any(d["objects"][k] for k in ("sessions", "pools", "pool_bytes", "rings", "leases"))' \
-    "$(a -j status)"
+nothing_is_left

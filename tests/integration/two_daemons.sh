@@ -67,3 +67,15 @@ ended() { # WANTED: the exit code of the sharer
     wait "$sharer" || got=$?
     [ "$got" = "$1" ] || fail "share ended with $got instead of $1: $(cat "$work/share.log")"
 }
+
+# At a, a moment after its programs have ended.
+nothing_is_left() {
+    local i
+    echo "* nothing is left"
+    for ((i = 0; i < 200; i++)); do
+        a -j status | grep -q '"sessions": *0,"pools": *0,"pool_bytes": *0,"rings": *0,"leases": *0' && break
+        sleep 0.05
+    done
+    has 'not any(d["objects"][k] for k in ("sessions", "pools", "pool_bytes", "rings", "leases"))' \
+        "$(a -j status)"
+}

@@ -141,18 +141,25 @@ uint64_t process_cpu_ticks(pid_t pid) {
     return user + system;
 }
 
+/* The first line of a file of a thread's, "-" if there is none. */
+static const char *thread_file(pid_t pid, const char *tid, const char *file, char *buf, int size) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", (int)pid, tid, file);
+    FILE *f = fopen(path, "re");
+    if (!f || !fgets(buf, size, f))
+        snprintf(buf, (size_t)size, "-");
+    if (f)
+        fclose(f);
+    buf[strcspn(buf, "\n")] = 0;
+    return buf;
+}
+
 /* Of a thread that has ended meanwhile: 0. */
 static uint64_t thread_crowded_ns(pid_t pid, const char *tid) {
-    char path[64];
+    char line[128];
     unsigned long long delay = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", (int)pid, tid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return 0;
-    if (fscanf(f, "%*u %llu", &delay) != 1)
-        delay = 0;
-    fclose(f);
-    return delay;
+    thread_file(pid, tid, "schedstat", line, sizeof(line));
+    return sscanf(line, "%*u %llu", &delay) == 1 ? delay : 0;
 }
 
 uint64_t process_crowded_ns(pid_t pid) {
@@ -166,19 +173,6 @@ uint64_t process_crowded_ns(pid_t pid) {
         sum += thread_crowded_ns(pid, e->d_name);
     closedir(dir);
     return sum;
-}
-
-/* The first line of a file of a thread's, "-" if there is none. */
-static const char *thread_file(pid_t pid, const char *tid, const char *file, char *buf, int size) {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", (int)pid, tid, file);
-    FILE *f = fopen(path, "re");
-    if (!f || !fgets(buf, size, f))
-        snprintf(buf, (size_t)size, "-");
-    if (f)
-        fclose(f);
-    buf[strcspn(buf, "\n")] = 0;
-    return buf;
 }
 
 void process_show_threads(pid_t pid, FILE *to) {
@@ -244,13 +238,8 @@ uint64_t test_random(void) {
 
 /* One that is traced stands still, too; and one that has ended meanwhile. */
 static bool thread_is_stopped(pid_t pid, const char *tid) {
-    char path[64], line[256];
-    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, tid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return true;
-    const char *after_name = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-    fclose(f);
+    char line[256];
+    const char *after_name = strrchr(thread_file(pid, tid, "stat", line, sizeof(line)), ')');
     return !after_name || strncmp(after_name, ") T", 3) == 0 || strncmp(after_name, ") t", 3) == 0;
 }
 
@@ -283,15 +272,8 @@ void process_go_on(pid_t pid) {
 /* ---- threads that hang --------------------------------------------------------------------- */
 
 static bool thread_is_called(pid_t pid, const char *tid, const char *name) {
-    char path[64], comm[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", (int)pid, tid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    bool read = fgets(comm, sizeof(comm), f) != NULL;
-    fclose(f);
-    comm[strcspn(comm, "\n")] = 0;
-    return read && strcmp(comm, name) == 0;
+    char comm[32];
+    return strcmp(thread_file(pid, tid, "comm", comm, sizeof(comm)), name) == 0;
 }
 
 static pid_t find_thread(pid_t pid, const char *name) {

@@ -16,9 +16,10 @@ static void setup(void) {
 
 TestSuite(beside, .init = setup, .timeout = 120);
 
-/* Alice and bob, of equal weight, do the same, and bob something besides. */
+/* Alice and bob, of equal weight, and what bob does besides. */
 struct parts {
-    double alice, bob, beside; /* in bytes; beside: what is counted for that */
+    struct done alice, bob;
+    double beside; /* bytes that are counted for that */
 };
 
 static struct parts parts_while(unsigned turns, unsigned every, double (*besides)(void)) {
@@ -33,9 +34,22 @@ static struct parts parts_while(unsigned turns, unsigned every, double (*besides
         mailbox_drain(&rig.control);
     }
     struct done x = crowd_done(&alice), y = crowd_done(&bob);
-    p.alice = x.bytes - a.bytes;
-    p.bob = y.bytes - b.bytes;
+    p.alice = (struct done){x.ops - a.ops, x.bytes - a.bytes};
+    p.bob = (struct done){y.ops - b.ops, y.bytes - b.bytes};
     return p;
+}
+
+static void it_counts(struct parts p, double times, const char *what) {
+    is_about(p.alice.bytes / (p.bob.bytes + p.beside), 1);
+    cr_assert_gt(p.alice.bytes, times * p.bob.bytes, "bob's %s cost nothing", what);
+    crowds_down();
+}
+
+/* And it would show if it did. */
+static void it_does_not_count(struct parts p, double part) {
+    cr_assert_gt(p.beside, part * p.bob.bytes);
+    is_about(p.alice.bytes / p.bob.bytes, 1);
+    crowds_down();
 }
 
 static void has_asked(void *arg, const struct error *result) {
@@ -55,20 +69,7 @@ Test(beside, calls_of_the_control_thread_count_as_bytes_do) {
     both(2, 2, RDMAD_OP_WRITE, LOCAL, BYTES);
     struct parts p = parts_while(2000, 1, two_calls);
     cr_assert_geq(asked, 2 * 1999);
-    is_about(p.alice / (p.bob + p.beside), 1);
-    cr_assert_gt(p.alice, 1.5 * p.bob, "bob's calls cost nothing");
-    crowds_down();
-}
-
-/* Turns in which bob asks and moves nothing. */
-static void bob_only_asks(unsigned turns) {
-    bob.stopped = true;
-    for (unsigned n = 0; n < turns; n++) {
-        two_calls();
-        saturate(1);
-        mailbox_drain(&rig.control);
-    }
-    bob.stopped = false;
+    it_counts(p, 1.5, "calls");
 }
 
 static double no_calls(void) {
@@ -82,29 +83,25 @@ static void both_on_a_link(void) {
 
 Test(beside, and_where_this_processor_moves_what_goes_over_a_link) {
     both_on_a_link();
-    struct parts p = parts_while(20000, 16, two_calls);
-    is_about(p.alice / (p.bob + p.beside), 1);
-    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's calls cost nothing");
-    crowds_down();
+    it_counts(parts_while(20000, 16, two_calls), 1.2, "calls");
 }
 
 Test(beside, but_not_where_a_device_does) {
     both_on_a_link();
     list_for_each (pos, &alice.of[0].c.session->op.user->flows)
         list_entry(pos, struct op_flow, node)->route->copied = false;
-    struct parts p = parts_while(20000, 16, two_calls);
-    cr_assert_gt(p.beside, 0.2 * p.bob);
-    is_about(p.alice / p.bob, 1);
-    crowds_down();
+    it_does_not_count(parts_while(20000, 16, two_calls), 0.2);
 }
 
 /* They kept nobody from anything. */
 Test(beside, and_not_for_calls_of_before_it_had_anything_to_move) {
     both_on_a_link();
-    bob_only_asks(5000);
+    bob.stopped = true;
+    parts_while(5000, 1, two_calls);
+    bob.stopped = false;
     cr_assert_geq(asked, 2 * 4999);
     struct parts p = parts_while(5000, 1, no_calls);
-    is_about(p.alice / p.bob, 1);
+    is_about(p.alice.bytes / p.bob.bytes, 1);
     crowds_down();
 }
 
@@ -127,10 +124,7 @@ static double attach_and_end(void) {
 /* The control threads of both daemons have work by it. */
 Test(beside, an_attach_to_another_daemon_counts_for_what_both_do) {
     both_on_a_link();
-    struct parts p = parts_while(20000, 64, attach_and_end);
-    is_about(p.alice / (p.bob + p.beside), 1);
-    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's attaches cost nothing");
-    crowds_down();
+    it_counts(parts_while(20000, 64, attach_and_end), 1.2, "attaches");
 }
 
 /* Its owner may renew it as often as it likes. */
@@ -142,10 +136,7 @@ static double renewals(void) {
 
 Test(beside, but_no_lessee_pays_for_what_the_owner_does_with_a_lease) {
     both_on_a_link();
-    struct parts p = parts_while(20000, 16, renewals);
-    cr_assert_gt(p.beside, 0.4 * p.bob);
-    is_about(p.alice / p.bob, 1);
-    crowds_down();
+    it_does_not_count(parts_while(20000, 16, renewals), 0.4);
 }
 
 static struct rig_client bobs_second_ring;
@@ -166,10 +157,7 @@ static void counts_on_a_link(uint8_t opcode, const char *what) {
     both_on_a_link();
     rig_ring_up(&bob.of[0].c, &bobs_second_ring, DEPTH, DEPTH);
     in_it = (struct rdmad_sqe){.opcode = opcode, .lease = opcode == RDMAD_OP_NOP ? 0 : 12345};
-    struct parts p = parts_while(20000, 16, a_ring_full);
-    is_about(p.alice / (p.bob + p.beside), 1);
-    cr_assert_gt(p.alice, 1.2 * p.bob, "bob's %s cost nothing", what);
-    crowds_down();
+    it_counts(parts_while(20000, 16, a_ring_full), 1.2, what);
     rig_ring_free(&bobs_second_ring);
 }
 
@@ -188,13 +176,9 @@ Test(beside, and_sqes_that_are_refused) {
 Test(beside, what_a_route_takes_counts_there_once) {
     both_on_a_link();
     crowd_does(&bob, RDMAD_OP_WRITE, REMOTE, 8192); /* more than what needs no queue */
-    set_share(ALICE, 100, 0, 0, 0);
-    saturate(500);
-    struct done a = crowd_done(&alice), b = crowd_done(&bob);
-    saturate(20000);
-    struct done x = crowd_done(&alice), y = crowd_done(&bob);
-    double alices = x.bytes - a.bytes + (x.ops - a.ops) * ROUTE_OP_COST;
-    double bobs = y.bytes - b.bytes + (y.ops - b.ops) * ROUTE_OP_COST;
+    struct parts p = parts_while(20000, 1, no_calls);
+    double alices = p.alice.bytes + p.alice.ops * ROUTE_OP_COST;
+    double bobs = p.bob.bytes + p.bob.ops * ROUTE_OP_COST;
     is_about(alices / bobs, 1);
     crowds_down();
 }

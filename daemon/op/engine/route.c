@@ -168,9 +168,7 @@ static void flow_join(struct op_flow *flow, struct op_share *share) {
     list_append(&flow->shares, &share->turn);
     if (!list_empty(&flow->turn))
         return;
-    flow_pay(flow);
-    if (vtime_before(flow->vtime, route->vtime))
-        flow->vtime = route->vtime;
+    flow_lift(flow);
     if (list_empty(&route->run))
         list_append(&route->run, &flow->turn);
     else

@@ -123,17 +123,20 @@ void flow_pay(struct op_flow *flow) {
     flow->settled = u->beside;
 }
 
+void flow_lift(struct op_flow *flow) {
+    flow_pay(flow);
+    if (vtime_before(flow->vtime, flow->route->vtime))
+        flow->vtime = flow->route->vtime;
+}
+
 /* ---- turns ------------------------------------------------------------------------------- */
 
 static void lift_flows(struct op_user *u) {
     list_for_each (pos, &u->flows) {
         struct op_flow *flow = list_entry(pos, struct op_flow, node);
-        if (!flow->route) /* of ended leases, whose lane was dropped */
-            continue;
-        if (list_empty(&flow->turn))
-            flow_pay(flow);
-        if (list_empty(&flow->turn) && vtime_before(flow->vtime, flow->route->vtime))
-            flow->vtime = flow->route->vtime;
+        if (flow->route &&
+            list_empty(&flow->turn)) /* none: its leases ended, its lane was dropped */
+            flow_lift(flow);
     }
 }
 

@@ -94,6 +94,9 @@ bool user_hold_back(struct op_user *u);
  * Where a device moves them nothing is lost by it; on the local route the user's turn has it. */
 void flow_pay(struct op_flow *flow);
 
+/* The same of one that has had nothing to post: it saves nothing up. */
+void flow_lift(struct op_flow *flow);
+
 static inline bool vtime_before(uint64_t a, uint64_t b) {
     return (int64_t)(a - b) < 0;
 }
