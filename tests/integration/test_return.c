@@ -202,8 +202,9 @@ static void notifications_go_on(void) {
 /* ---- it does not come back ---------------------------------------------------------------------
  */
 
-static void expect_lost(struct far_pair *p, uint64_t not_before_ms, uint64_t not_after_ms) {
-    uint64_t since = now_ms();
+/* In so many ms since the daemon was killed, at a time of now_ms(). */
+static void expect_lost(struct far_pair *p, uint64_t since, uint64_t not_before_ms,
+                        uint64_t not_after_ms) {
     struct rdmad_event e = client_event(p->lessee, RDMAD_EVENT_LEASE_ENDED);
     uint64_t took = now_ms() - since;
     CHECK(e.reason == RDMAD_E_PEER_LOST, "%s: %s", rdmad_errname(e.reason), e.text);
@@ -218,9 +219,10 @@ static void a_daemon_that_stays_away_is_told_of_in_time(void) {
     struct far_pair p;
     far_pair_up(&p, SHORT, 0, 1);
     rdmad_ring *ring = client_ring(p.lessee, READS);
+    uint64_t since = now_ms();
     tdaemon_kill(p.far);
     submit_reads(&p, ring);
-    expect_lost(&p, 300, 6000);
+    expect_lost(&p, since, 300, 6000);
     for (unsigned i = 0; i < READS; i++) {
         CHECK(rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe) == 0, "read %u has no end", i);
         CHECK(cqe->status == RDMAD_E_PEER_LOST, "a read: %s", rdmad_errname(cqe->status));
@@ -235,19 +237,21 @@ static void a_daemon_that_stays_away_is_told_of_in_time(void) {
 static void an_owner_that_stays_away_is_told_of_in_time(void) {
     struct far_pair p;
     far_pair_up(&p, SHORT, 0, 1);
+    uint64_t since = now_ms();
     tdaemon_kill(p.far);
     rdmad_close(p.owner);
     p.owner = NULL;
     tdaemon_restart(p.far);
-    expect_lost(&p, 300, 6000);
+    expect_lost(&p, since, 300, 6000);
     far_pair_down(&p);
 }
 
 static void whoever_does_not_outlive_daemons_is_told_at_once(void) {
     struct far_pair p;
     far_pair_up(&p, LONG, 0, 0);
+    uint64_t since = now_ms();
     tdaemon_kill(p.far);
-    expect_lost(&p, 0, 20000);
+    expect_lost(&p, since, 0, 20000);
     tdaemon_restart(p.far);
     far_pair_down(&p);
 }

@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_ARGS = 32, START_MS = 20000, STOP_MS = 30000, LOG_END = 4000 };
+enum { MAX_ARGS = 32, START_MS = 20000, STOP_MS = 30000, LOG_END = 4000, LOG_DELAY_MS = 500 };
 
 struct tdaemon {
     char dir[64];
@@ -84,9 +84,10 @@ static void log_path(const struct tdaemon *d, char path[PATH_MAX]) {
 }
 
 /* What a test's daemons said last and do, when it fails; of a child that fails the parent shows it.
- */
+ * They may say more than they have written yet: why a link was lost is told after its ops ended. */
 static void show_ends_of_logs(void) {
     char path[PATH_MAX];
+    sleep_ms(LOG_DELAY_MS);
     for (const struct tdaemon *d = daemons; d; d = d->next) {
         log_path(d, path);
         if (d->of != getpid())

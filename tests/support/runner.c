@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { EXIT_SKIPPED = 77, ORPHANS_MS = 5000 };
@@ -26,6 +27,15 @@ void on_check_failed(void (*show)(void)) {
     show_more = show;
 }
 
+/* As the daemons' logs tell it. */
+static void print_time(void) {
+    char text[16];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    strftime(text, sizeof(text), "%T", localtime(&now.tv_sec));
+    fprintf(stderr, " (at %s.%03ld)\n", text, now.tv_nsec / 1000000);
+}
+
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) {
     va_list args;
@@ -34,7 +44,7 @@ _Noreturn void check_failed(const char *file, int line, const char *condition, c
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    print_time();
     void (*show)(void) = show_more;
     show_more = NULL; /* for it may fail, too */
     if (show)

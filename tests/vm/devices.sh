@@ -12,6 +12,10 @@
 # lo. The kernel must be told to take packets from its own addresses.
 set -euo pipefail
 
+# in_order INTERFACE: what comes in is taken by one processor. Of a sender that moves to another one its
+# packets overtake each other, and rxe counts each gap as one of its few tries to reach the peer.
+in_order() { echo 1 >"/sys/class/net/$1/queues/rx-0/rps_cpus"; }
+
 setting() { echo "$2" >"/proc/sys/net/$1"; }
 
 device() { # NAME INTERFACE ADDRESS
@@ -40,6 +44,8 @@ setting ipv4/conf/all/accept_local 1
 setting ipv4/conf/all/rp_filter 0
 # A RoCE packet of 4096 bytes, the largest RDMA MTU, and its headers fit.
 [ -e /sys/class/net/va ] || ip link add va mtu 4200 type veth peer name vb mtu 4200
+in_order va
+in_order vb
 device rxe0 va 10.77.0.1
 device rxe1 vb 10.77.0.2
 chmod 666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm
