@@ -103,7 +103,7 @@ static void fail_by(struct verbs_lane *lane, enum ibv_wc_status status) {
         return;
     const char *hint = refused_there(status) ? " (the peer's device refused an access)" : "";
     if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR)
-        hint = " (the peer's device did not answer)";
+        hint = " (the peer's device did not answer, or what it was sent came out of order)";
     struct error why;
     error_set(&why, RDMAD_E_PEER_LOST, "%s: queue pair 0x%x to 0x%x at %s: %s%s",
               l->verbs->device->name, lane->queue.qp->qp_num, lane->queue.other, l->host,
