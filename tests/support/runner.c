@@ -8,6 +8,7 @@
 #include "tests/support/runner.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_SKIPPED = 77, ORPHANS_MS = 5000 };
+enum { EXIT_SKIPPED = 77, ORPHANS_MS = 5000, LOOK_MS = 20, STILL_MS = 500 };
 
 static void (*show_more)(void);
 
@@ -139,12 +140,33 @@ static unsigned reap_orphans(void) {
     }
 }
 
+/* For how long at most this process was not run although it wanted to be: the machine was busy, or
+ * stood still, as virtual ones do. */
+static uint64_t stood_still_ms;
+
+static uint64_t clock_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void await_child(const sigset_t *sigchld) {
+    const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+    uint64_t before = clock_ms();
+    sigtimedwait(sigchld, NULL, &look);
+    uint64_t took = clock_ms() - before;
+    if (took > LOOK_MS && took - LOOK_MS > stood_still_ms)
+        stood_still_ms = took - LOOK_MS;
+}
+
 /* Waits for the case. Meanwhile others end that it has left to us, as porters do whose daemons are
  * killed: a long case leaves more of them than the machine has process ids. */
-static int reap_until(pid_t of_case) {
+static int reap_until(pid_t of_case, const sigset_t *sigchld) {
     int status = 0;
     for (pid_t pid = 0; pid != of_case;) {
-        pid = waitpid(-1, &status, 0);
+        pid = waitpid(-1, &status, WNOHANG);
+        if (pid == 0)
+            await_child(sigchld);
         if (pid < 0 && errno != EINTR) {
             perror("waitpid");
             exit(1);
@@ -164,22 +186,33 @@ static const char *describe(int status, char *buf, size_t size) {
 
 /* 0: passed; EXIT_SKIPPED; -1: failed, and said so. */
 static int run_and_judge(const struct test_case *c) {
+    sigset_t sigchld, before;
     printf("* %s\n", c->name);
     fflush(stdout);
+    sigemptyset(&sigchld);
+    sigaddset(&sigchld, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &sigchld, &before);
+    stood_still_ms = 0;
     pid_t pid = fork();
     if (pid < 0) {
         perror("fork");
         return -1;
     }
-    if (pid == 0)
+    if (pid == 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
         run_case(c);
-    int status = reap_until(pid);
+    }
+    int status = reap_until(pid, &sigchld);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     unsigned orphans = reap_orphans();
     char why[96];
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED && !orphans)
         return EXIT_SKIPPED;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         printf("  FAILED: %s: %s\n", c->name, describe(status, why, sizeof(why)));
+        if (stood_still_ms >= STILL_MS)
+            printf("    meanwhile this machine ran nothing of this test for %" PRIu64 " ms\n",
+                   stood_still_ms);
         return -1;
     }
     if (orphans) {
