@@ -28,13 +28,8 @@ static void *buffer_of(rdmad_session *s) {
     return rdmad_pool_base(pool);
 }
 
-/* Connections between daemons stay for a while after their last use. */
 static json_t *lasting_objects(struct tdaemon *d) {
-    static const char *const passing[] = {"peers", "links", "lanes_in", "fds"};
-    json_t *objects = tdaemon_objects(d);
-    for (size_t i = 0; da != db && i < sizeof(passing) / sizeof(passing[0]); i++)
-        json_object_del(objects, passing[i]);
-    return objects;
+    return da != db ? tdaemon_objects_of_clients(d) : tdaemon_objects(d);
 }
 
 static void up(bool two, uint32_t backlog) {

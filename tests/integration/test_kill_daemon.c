@@ -19,15 +19,6 @@ static unsigned end_ms(void) {
     return TRANSFER_TIMEOUT_MS + TEST_PATIENCE_MS;
 }
 
-/* What a daemon holds for its clients; peers and what belongs to them stay for a while. */
-static json_t *held(struct tdaemon *d) {
-    json_t *objects = tdaemon_objects(d);
-    static const char *const of_peers[] = {"peers", "links", "lanes_in", "fds"};
-    for (unsigned i = 0; i < 4; i++)
-        json_object_del(objects, of_peers[i]);
-    return objects;
-}
-
 static void works(struct tdaemon *a, struct tdaemon *b) {
     struct owner o = owner_start(a);
     struct lessee l = lessee_start(b, o.uri, TRANSFER_STRICT);
@@ -38,7 +29,7 @@ static void works(struct tdaemon *a, struct tdaemon *b) {
 
 static void the_owners_daemon(void) {
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
-    json_t *empty = held(b);
+    json_t *empty = tdaemon_objects_of_clients(b);
     works(a, b);
     for (unsigned i = 0; i < test_count(30); i++) {
         tdaemon_expect_objects(b, json_incref(empty));
@@ -60,12 +51,12 @@ static void the_owners_daemon(void) {
 
 static void the_lessees_daemon(void) {
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
-    json_t *empty = held(a);
+    json_t *empty = tdaemon_objects_of_clients(a);
     works(a, b);
     for (unsigned i = 0; i < test_count(30); i++) {
         tdaemon_expect_objects(a, json_incref(empty));
         struct owner o = owner_start(a);
-        json_t *with_owner = held(a);
+        json_t *with_owner = tdaemon_objects_of_clients(a);
         struct lessee l = lessee_start(b, o.uri, TRANSFER_TOLERANT);
         lessee_await_start(&l);
         sleep_ms((unsigned)(test_random() % 30));

@@ -220,7 +220,7 @@ static void of_each_limit_a_peer_has_no_more_than_its_own(void) {
         allow_only(l);
         expect_none("node-1", l);
         expect_none("node-2", l);
-        json_t *objects = tdaemon_objects(w.owner);
+        json_t *objects = tdaemon_objects_of_clients(w.owner);
         for (unsigned round = 0; round < 2; round++) {
             crowd_comes(&greedy, w.greedy, "node-1", l, SESSIONS, MOST);
             crowd_comes(&other, w.other, "node-2", l, 1, OTHERS);

@@ -175,15 +175,6 @@ static void work(void *arg) {
 /* ---- the scene --------------------------------------------------------------------------------
  */
 
-/* What may not grow; links and what belongs to them come and go. */
-static json_t *held(struct tdaemon *d) {
-    json_t *objects = tdaemon_objects(d);
-    static const char *const of_peers[] = {"peers", "links", "lanes_in", "fds"};
-    for (unsigned i = 0; i < 4; i++)
-        json_object_del(objects, of_peers[i]);
-    return objects;
-}
-
 static void scene_open(struct scene *s, bool reads_nothing) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
@@ -201,8 +192,8 @@ static void scene_open(struct scene *s, bool reads_nothing) {
           "%s", rdmad_last_error(s->owner));
     memset(rdmad_pool_base(pool), 0, LESSEES * RANGE);
     snprintf(s->uri, sizeof(s->uri), "%s", rdmad_lease_uri(lease));
-    s->before[0] = held(s->daemon[0]);
-    s->before[1] = held(s->daemon[1]);
+    s->before[0] = tdaemon_objects_of_clients(s->daemon[0]);
+    s->before[1] = tdaemon_objects_of_clients(s->daemon[1]);
     s->progress = mmap(NULL, LESSEES * sizeof(*s->progress), PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(s->progress != MAP_FAILED, "no memory");

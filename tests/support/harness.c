@@ -488,6 +488,15 @@ json_t *tdaemon_objects(struct tdaemon *d) {
     return objects;
 }
 
+json_t *tdaemon_objects_of_clients(struct tdaemon *d) {
+    static const char *const of_peers[] = {"peers", "links", "lanes_in", "lanes_in_encrypted",
+                                           "fds"};
+    json_t *objects = tdaemon_objects(d);
+    for (size_t i = 0; i < sizeof(of_peers) / sizeof(of_peers[0]); i++)
+        json_object_del(objects, of_peers[i]);
+    return objects;
+}
+
 /* Those that before names: a test with a neighbour at work leaves out what flickers. */
 static bool same_numbers(json_t *now, json_t *before) {
     const char *key;

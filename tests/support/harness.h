@@ -69,6 +69,8 @@ uint64_t tdaemon_used(struct tdaemon *d, const char *limit);
 json_t *tdaemon_status(struct tdaemon *d);
 /* status's "objects": how many of everything the daemon holds. */
 json_t *tdaemon_objects(struct tdaemon *d);
+/* Those without peers and what belongs to them, which stay for a while after their last use. */
+json_t *tdaemon_objects_of_clients(struct tdaemon *d);
 /* Waits until the objects that before names are as there. Promised within 1 s; fails after
  * TEST_PATIENCE_MS. Drops the reference to before. */
 void tdaemon_expect_objects(struct tdaemon *d, json_t *before);
