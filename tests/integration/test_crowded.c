@@ -9,8 +9,8 @@
  * And a worker that is woken there is not left waiting: it has the kernel's shortest slices.
  */
 #include "tests/support/harness.h"
+#include "tests/support/procs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <rdmad/rdmad.h>
 #include <stdlib.h>
@@ -116,32 +116,13 @@ static unsigned long long slice_of(pid_t tid) {
     return attr.runtime;
 }
 
-static pid_t thread_called(pid_t pid, const char *name) {
-    char path[300], is[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
-    CHECK(dir, "%s: %s", path, strerror(errno));
-    pid_t found = 0;
-    for (const struct dirent *e; !found && (e = readdir(dir));) {
-        snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", (int)pid, e->d_name);
-        FILE *f = fopen(path, "re");
-        if (f && fgets(is, sizeof(is), f) && strncmp(is, name, strlen(name)) == 0)
-            found = (pid_t)strtol(e->d_name, NULL, 10);
-        if (f)
-            fclose(f);
-    }
-    closedir(dir);
-    CHECK(found, "no thread called %s", name);
-    return found;
-}
-
 static void a_worker_that_is_woken_has_the_shortest_slices(void) {
     if (!slice_of(0))
         skip("this kernel has no slices to ask for");
     struct side side;
     side_up(&side, &by_default);
     one_op(&side); /* its worker runs */
-    unsigned long long ns = slice_of(thread_called(tdaemon_pid(side.d), "rdmad-worker-0"));
+    unsigned long long ns = slice_of(process_find_thread(tdaemon_pid(side.d), "rdmad-worker-0"));
     CHECK(ns == 100000, "slices of %llu ns", ns);
     side_down(&side);
 }

@@ -141,6 +141,24 @@ uint64_t process_cpu_ticks(pid_t pid) {
     return user + system;
 }
 
+/* Returns how many there are. */
+static unsigned each_thread(pid_t pid, void (*each)(pid_t pid, const char *tid, void *arg),
+                            void *arg) {
+    char path[64];
+    unsigned n = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (e->d_name[0] == '.')
+            continue;
+        each(pid, e->d_name, arg);
+        n++;
+    }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
 /* The first line of a file of a thread's, "-" if there is none. */
 static const char *thread_file(pid_t pid, const char *tid, const char *file, char *buf, int size) {
     char path[64];
@@ -155,42 +173,30 @@ static const char *thread_file(pid_t pid, const char *tid, const char *file, cha
 }
 
 /* Of a thread that has ended meanwhile: 0. */
-static uint64_t thread_crowded_ns(pid_t pid, const char *tid) {
+static void add_crowded_ns(pid_t pid, const char *tid, void *sum) {
     char line[128];
-    unsigned long long delay = 0;
+    unsigned long long delay;
     thread_file(pid, tid, "schedstat", line, sizeof(line));
-    return sscanf(line, "%*u %llu", &delay) == 1 ? delay : 0;
+    if (sscanf(line, "%*u %llu", &delay) == 1)
+        *(uint64_t *)sum += delay;
 }
 
 uint64_t process_crowded_ns(pid_t pid) {
-    char path[64];
     uint64_t sum = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
-    if (!dir)
-        return 0;
-    for (struct dirent *e; (e = readdir(dir));)
-        sum += thread_crowded_ns(pid, e->d_name);
-    closedir(dir);
+    each_thread(pid, add_crowded_ns, &sum);
     return sum;
 }
 
+static void show_thread(pid_t pid, const char *tid, void *to) {
+    char comm[64], call[64], stat[256];
+    const char *after_name = strrchr(thread_file(pid, tid, "stat", stat, sizeof(stat)), ')');
+    fprintf(to, "    thread %s, %s: %.1s, syscall %s\n", tid,
+            thread_file(pid, tid, "comm", comm, sizeof(comm)), after_name ? after_name + 2 : "-",
+            thread_file(pid, tid, "syscall", call, sizeof(call)));
+}
+
 void process_show_threads(pid_t pid, FILE *to) {
-    char path[64], comm[64], call[64], stat[256];
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (e->d_name[0] == '.')
-            continue;
-        const char *after_name =
-            strrchr(thread_file(pid, e->d_name, "stat", stat, sizeof(stat)), ')');
-        fprintf(to, "    thread %s, %s: %.1s, syscall %s\n", e->d_name,
-                thread_file(pid, e->d_name, "comm", comm, sizeof(comm)),
-                after_name ? after_name + 2 : "-",
-                thread_file(pid, e->d_name, "syscall", call, sizeof(call)));
-    }
-    if (dir)
-        closedir(dir);
+    each_thread(pid, show_thread, to);
 }
 
 /* ---- little things ------------------------------------------------------------------------- */
@@ -237,25 +243,15 @@ uint64_t test_random(void) {
 /* ---- processes that are stopped ------------------------------------------------------------ */
 
 /* One that is traced stands still, too; and one that has ended meanwhile. */
-static bool thread_is_stopped(pid_t pid, const char *tid) {
+static void count_stopped(pid_t pid, const char *tid, void *stopped) {
     char line[256];
     const char *after_name = strrchr(thread_file(pid, tid, "stat", line, sizeof(line)), ')');
-    return !after_name || strncmp(after_name, ") T", 3) == 0 || strncmp(after_name, ") t", 3) == 0;
+    *(unsigned *)stopped +=
+        !after_name || strncmp(after_name, ") T", 3) == 0 || strncmp(after_name, ") t", 3) == 0;
 }
 
 bool process_is_stopped(pid_t pid) {
-    char path[64];
-    unsigned stopped = 0, all = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (e->d_name[0] == '.')
-            continue;
-        all++;
-        stopped += thread_is_stopped(pid, e->d_name);
-    }
-    if (dir)
-        closedir(dir);
+    unsigned stopped = 0, all = each_thread(pid, count_stopped, &stopped);
     return all && stopped == all;
 }
 
@@ -271,23 +267,23 @@ void process_go_on(pid_t pid) {
 
 /* ---- threads that hang --------------------------------------------------------------------- */
 
-static bool thread_is_called(pid_t pid, const char *tid, const char *name) {
+struct thread_found {
+    const char *name;
+    pid_t tid;
+};
+
+static void match_thread(pid_t pid, const char *tid, void *arg) {
+    struct thread_found *found = arg;
     char comm[32];
-    return strcmp(thread_file(pid, tid, "comm", comm, sizeof(comm)), name) == 0;
+    if (!found->tid && strcmp(thread_file(pid, tid, "comm", comm, sizeof(comm)), found->name) == 0)
+        found->tid = (pid_t)strtol(tid, NULL, 10);
 }
 
-static pid_t find_thread(pid_t pid, const char *name) {
-    char path[64];
-    pid_t found = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
-    CHECK(dir, "%s: %s", path, strerror(errno));
-    for (struct dirent *e; !found && (e = readdir(dir));)
-        if (thread_is_called(pid, e->d_name, name))
-            found = (pid_t)strtol(e->d_name, NULL, 10);
-    closedir(dir);
-    CHECK(found, "process %d has no thread %s", (int)pid, name);
-    return found;
+pid_t process_find_thread(pid_t pid, const char *name) {
+    struct thread_found found = {.name = name};
+    each_thread(pid, match_thread, &found);
+    CHECK(found.tid, "process %d has no thread %s", (int)pid, name);
+    return found.tid;
 }
 
 /* Whether a stopped thread was in a wait for events that takes time. There it holds no lock. */
@@ -315,7 +311,7 @@ static void interrupt_thread(pid_t tid) {
 
 /* A stop by ptrace is one thread's alone, a signal's is the whole process's. */
 pid_t thread_stop(pid_t pid, const char *name) {
-    pid_t tid = name ? find_thread(pid, name) : pid;
+    pid_t tid = name ? process_find_thread(pid, name) : pid;
     CHECK(!ptrace(PTRACE_SEIZE, tid, NULL, NULL), "thread %d cannot be traced: %s", (int)tid,
           strerror(errno));
     interrupt_thread(tid);

@@ -21,6 +21,8 @@ uint64_t process_crowded_ns(pid_t pid);
 /* Prints of each of its threads the name, the state and the system call, as /proc has them: of one
  * that hangs that may tell why. */
 void process_show_threads(pid_t pid, FILE *to);
+/* Of that name; fails if there is none. */
+pid_t process_find_thread(pid_t pid, const char *name);
 
 /* SIGSTOP. It need not be a child; each of its threads stands still when this returns, which one
  * may not that is in the kernel, or waits for the processor, when kill() does. */
