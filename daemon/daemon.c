@@ -110,7 +110,7 @@ static void on_stop_signal(evutil_socket_t sig, short what, void *user) {
     if (d->state.stopping && !d->next_life)
         return;
     d->next_life = false;
-    manager_stopping(daemon_stop_bound_us(d));
+    manager_stopping(d->manager, daemon_stop_bound_us(d));
     if (!d->state.stopping)
         daemon_drain(d, strsignal(sig));
 }
@@ -126,7 +126,7 @@ static void on_upgrade_checked(void *arg, const struct error *result) {
         LOG(ERR, ("%s", why.text));
     } else {
         d->next_life = true;
-        manager_upgrading(daemon_stop_bound_us(d));
+        manager_upgrading(d->manager, daemon_stop_bound_us(d));
         LOG(NOTICE, ("upgrade: %s is good, and follows", upgrade_program(d->upgrade)));
         daemon_drain(d, "upgrade");
     }
@@ -189,7 +189,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
         LOG(NOTICE, ("settings not reloaded: rdmad is stopping"));
         return error_set(err, RDMAD_E_SHUTDOWN, "settings not reloaded: rdmad is stopping");
     }
-    manager_reloading();
+    manager_reloading(d->manager);
     int rc = options_load(d->options, &loaded, NULL, err);
     if (rc) {
         config_free(&loaded);
@@ -205,7 +205,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
         audit_reload(&changes);
         rc = identity_reload(st, true, err);
     }
-    greeting_manager(&d->state);
+    greeting_manager(&d->state, d->manager);
     return rc;
 }
 
@@ -542,7 +542,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     }
     block_signals(SIG_UNBLOCK); /* the life before has left them blocked */
     greeting_log(&d.state);
-    greeting_manager(&d.state);
+    greeting_manager(&d.state, d.manager);
     greeting_upgraded(&d.state, &d.before);
     event_base_dispatch(d.base);
     if (d.next_life)

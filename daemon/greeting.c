@@ -49,7 +49,7 @@ void greeting_log(const struct state *st) {
                       at));
 }
 
-void greeting_manager(const struct state *st) {
+void greeting_manager(const struct state *st, struct manager *m) {
     char status[400];
     char at[RDMAD_HOST_MAX + 10];
     const struct fabric_ops *other = plane_fabric(st->plane, 1);
@@ -58,7 +58,7 @@ void greeting_manager(const struct state *st) {
              other ? other->name : "",
              rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at)),
              peers_are_reachable(st->peers) ? "" : ", an address that no interface has");
-    manager_ready(status);
+    manager_ready(m, status);
 }
 
 void greeting_upgraded(struct state *st, const struct handover *before) {

@@ -8,9 +8,11 @@
 #include "daemon/state/state.h"
 
 struct handover; /* handover.h */
+struct manager;  /* manager.h */
 
 void greeting_log(const struct state *st);
-void greeting_manager(const struct state *st); /* that it is ready, also after a reload */
+/* That it is ready, also after a reload. */
+void greeting_manager(const struct state *st, struct manager *m);
 /* If there was a life before: sets st->upgraded, with how long clients have waited until now. */
 void greeting_upgraded(struct state *st, const struct handover *before);
 

@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager.c - sd_notify, passed sockets and the watchdog; each does nothing when nobody asked.
+ * manager.c - notifications, passed sockets and the watchdog; each does nothing when nobody asked.
+ *
+ * What the manager does not read is kept and sent later, in order. It may be one that never reads:
+ * then the oldest is forgotten.
  */
 #include "daemon/manager.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/manager_socket.h"
 #include "daemon/state/watch.h"
 #include <event2/event.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+enum { UNSAID_MAX = 4, TEXT_MAX = 512 };
+
+static const struct timeval say_again = {.tv_usec = 100000};
+
 struct manager {
     const struct state *state;
     struct event *watchdog; /* NULL: nobody watches */
+    struct event *again;    /* while something is unsaid */
+    char unsaid[UNSAID_MAX][TEXT_MAX];
+    unsigned unsaid_count;
 };
 
 void manager_take_sockets(struct manager_sockets *out) {
@@ -42,13 +54,43 @@ void manager_take_sockets(struct manager_sockets *out) {
     free(names);
 }
 
+/* ---- what it is told ------------------------------------------------------------------------ */
+
+static void forget_first(struct manager *m) {
+    m->unsaid_count--;
+    memmove(m->unsaid[0], m->unsaid[1], m->unsaid_count * sizeof(m->unsaid[0]));
+}
+
+static void say_unsaid(struct manager *m) {
+    while (m->unsaid_count && manager_socket_send(m->unsaid[0]))
+        forget_first(m);
+    if (m->unsaid_count)
+        event_add(m->again, &say_again);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *user) {
+    (void)fd;
+    (void)what;
+    say_unsaid(user);
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct manager *m, const char *format, ...) {
+    va_list args;
+    if (m->unsaid_count == UNSAID_MAX)
+        forget_first(m);
+    va_start(args, format);
+    vsnprintf(m->unsaid[m->unsaid_count++], TEXT_MAX, format, args);
+    va_end(args);
+    say_unsaid(m);
+}
+
 static void on_watchdog(evutil_socket_t fd, short what, void *user) {
     struct manager *m = user;
     (void)fd;
     (void)what;
     /* A worker that hangs must not be hidden by a control thread that does not. */
     if (!watch_hangs(m->state))
-        sd_notify(0, "WATCHDOG=1");
+        (void)manager_socket_send("WATCHDOG=1"); /* else there are others that it has not read */
     else
         LOG(ERR, ("a worker does not turn: not answering the watchdog"));
 }
@@ -64,6 +106,11 @@ int manager_new(struct event_base *base, const struct state *st, struct manager 
     if (!m)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's side");
     m->state = st;
+    m->again = event_new(base, -1, 0, on_again, m);
+    if (!m->again) {
+        manager_free(m);
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's timer");
+    }
     uint64_t usec = manager_watchdog_ns() / NSEC_PER_USEC / 3; /* one answer may be lost */
     if (usec) {
         struct timeval every = {.tv_sec = (time_t)(usec / 1000000),
@@ -83,11 +130,13 @@ void manager_free(struct manager *m) {
         return;
     if (m->watchdog)
         event_free(m->watchdog);
+    if (m->again)
+        event_free(m->again);
     free(m);
 }
 
-void manager_ready(const char *status) {
-    sd_notifyf(0, "READY=1\nSTATUS=%s", status);
+void manager_ready(struct manager *m, const char *status) {
+    say(m, "READY=1\nSTATUS=%s", status);
 }
 
 /* By the clock that systemd wants here. */
@@ -97,17 +146,17 @@ static uint64_t manager_now_us(void) {
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-void manager_reloading(void) {
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, manager_now_us());
+void manager_reloading(struct manager *m) {
+    say(m, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, manager_now_us());
 }
 
-void manager_upgrading(uint64_t bound_us) {
-    sd_notifyf(0,
-               "RELOADING=1\nMONOTONIC_USEC=%" PRIu64
-               "\nSTATUS=draining for an upgrade\nEXTEND_TIMEOUT_USEC=%" PRIu64,
-               manager_now_us(), bound_us);
+void manager_upgrading(struct manager *m, uint64_t bound_us) {
+    say(m,
+        "RELOADING=1\nMONOTONIC_USEC=%" PRIu64
+        "\nSTATUS=draining for an upgrade\nEXTEND_TIMEOUT_USEC=%" PRIu64,
+        manager_now_us(), bound_us);
 }
 
-void manager_stopping(uint64_t bound_us) {
-    sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRIu64, bound_us);
+void manager_stopping(struct manager *m, uint64_t bound_us) {
+    say(m, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRIu64, bound_us);
 }

@@ -2,7 +2,7 @@
 /*
  * manager.h - what the service manager wants to hear, and what it passes us.
  *
- * Everything here is harmless when nobody manages us.
+ * Everything here is harmless when nobody manages us, and waits for nobody.
  */
 #ifndef RDMAD_MANAGER_H
 #define RDMAD_MANAGER_H
@@ -31,10 +31,10 @@ int manager_new(struct event_base *base, const struct state *st, struct manager 
                 struct error *err);
 void manager_free(struct manager *m);
 
-void manager_ready(const char *status);
-void manager_reloading(void); /* followed by manager_ready */
-void manager_stopping(uint64_t bound_us);
+void manager_ready(struct manager *m, const char *status);
+void manager_reloading(struct manager *m); /* followed by manager_ready */
+void manager_stopping(struct manager *m, uint64_t bound_us);
 /* The next life follows in the same process, and says manager_ready. */
-void manager_upgrading(uint64_t bound_us);
+void manager_upgrading(struct manager *m, uint64_t bound_us);
 
 #endif

@@ -8,9 +8,9 @@
 #include "tests/support/rawclient.h"
 #include "tests/support/temp.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <rdmad/rdmad.h>
 #include <signal.h>
@@ -329,6 +329,23 @@ static void a_daemon_that_was_stopped_takes_no_worker_for_hung(void) {
     stop(&s);
 }
 
+/* It hears of everything else as soon as it reads again, and in order. */
+static void a_manager_that_does_not_read_keeps_nobody_waiting(void) {
+    struct service s;
+    prepare(&s);
+    s.watchdog_usec = "150000"; /* an answer each 50 ms, of which its socket has room for eleven */
+    start(&s);
+    sleep_ms(2000);
+    CHECK(rdmactl_says_now(&s, "status", "rdmad"), "it answers nobody");
+    kill(s.pid, SIGHUP);
+    sleep_ms(500);
+    CHECK(rdmactl_says_now(&s, "status", "rdmad"), "it answers nobody after SIGHUP");
+    CHECK(told(&s, "RELOADING=1"), "the reload was not told");
+    CHECK(told(&s, "READY=1"), "its end was not told");
+    CHECK(told(&s, "WATCHDOG=1"), "the watchdog is not answered any more");
+    stop(&s);
+}
+
 static void settings_are_read_again(void) {
     struct service s;
     prepare(&s);
@@ -535,26 +552,6 @@ static void a_reload_does_not_take_a_stop_back(void) {
     remove_all(&s);
 }
 
-/* How often the daemon's threads went to sleep so far. */
-static unsigned long sleeps(const struct service *s) {
-    char path[512], line[256];
-    unsigned long sum = 0, n;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)s->pid);
-    DIR *tasks = opendir(path);
-    CHECK(tasks, "%s: %s", path, strerror(errno));
-    for (struct dirent *t; (t = readdir(tasks));) {
-        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int)s->pid, t->d_name);
-        FILE *f = fopen(path, "re");
-        while (f && fgets(line, sizeof(line), f))
-            if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
-                sum += n;
-        if (f)
-            fclose(f);
-    }
-    closedir(tasks);
-    return sum;
-}
-
 static void an_idle_daemon_does_not_wake_up(void) {
     struct service s;
     if (test_sanitized())
@@ -565,13 +562,13 @@ static void an_idle_daemon_does_not_wake_up(void) {
     struct raw_ring ring;
     CHECK(raw_ring_create(sock, 16, &ring) == 0, "no ring");
     sleep_ms(5000); /* whatever follows a start: the last look at workers, too (state/watch.h) */
-    unsigned long woken = 1;
+    uint64_t woken = 1;
     for (unsigned i = 0; woken && i < 5; i++) { /* what a busy machine has put off may come once */
-        unsigned long before = sleeps(&s);
+        uint64_t before = process_sleeps(s.pid);
         sleep_ms(3000);
-        woken = sleeps(&s) - before;
+        woken = process_sleeps(s.pid) - before;
     }
-    CHECK(woken == 0, "idle with one session it woke up %lu times in 3 s", woken);
+    CHECK(woken == 0, "idle with one session it woke up %" PRIu64 " times in 3 s", woken);
     raw_ring_unmap(&ring);
     close(sock);
     stop(&s);
@@ -580,7 +577,8 @@ static void an_idle_daemon_does_not_wake_up(void) {
 TEST_MAIN(CASE(ready_means_that_clients_can_connect), CASE(the_watchdog_is_answered),
           CASE(a_worker_that_hangs_is_not_hidden_from_the_watchdog),
           CASE(a_worker_that_hangs_is_told_of_until_it_goes_on),
-          CASE(a_daemon_that_was_stopped_takes_no_worker_for_hung), CASE(settings_are_read_again),
+          CASE(a_daemon_that_was_stopped_takes_no_worker_for_hung),
+          CASE(a_manager_that_does_not_read_keeps_nobody_waiting), CASE(settings_are_read_again),
           CASE(a_passed_socket_is_served_and_left_in_place), CASE(an_upgrade_is_told_as_a_reload),
           CASE(a_session_is_opened_though_its_daemon_goes),
           CASE(a_passed_socket_of_another_kind_is_refused),

@@ -187,6 +187,24 @@ uint64_t process_crowded_ns(pid_t pid) {
     return sum;
 }
 
+static void add_sleeps(pid_t pid, const char *tid, void *sum) {
+    char path[64], line[256];
+    unsigned long n;
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int)pid, tid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+            *(uint64_t *)sum += n;
+    if (f)
+        fclose(f);
+}
+
+uint64_t process_sleeps(pid_t pid) {
+    uint64_t sum = 0;
+    CHECK(each_thread(pid, add_sleeps, &sum), "process %d has no threads", (int)pid);
+    return sum;
+}
+
 static void show_thread(pid_t pid, const char *tid, void *to) {
     char comm[64], call[64], stat[256];
     const char *after_name = strrchr(thread_file(pid, tid, "stat", stat, sizeof(stat)), ')');

@@ -18,6 +18,8 @@ uint64_t process_cpu_ticks(pid_t pid);  /* utime + stime */
  * adds to whatever they do. 0 where the kernel does not say. */
 uint64_t process_crowded_ns(pid_t pid);
 
+/* How often its threads have gone to sleep so far. */
+uint64_t process_sleeps(pid_t pid);
 /* Prints of each of its threads the name, the state and the system call, as /proc has them: of one
  * that hangs that may tell why. */
 void process_show_threads(pid_t pid, FILE *to);
