@@ -178,11 +178,15 @@ def chosen(mutants, wanted):
                                       for w in wanted)]
 
 
+def names_tests(m):
+    return m.tests and all(re.match("(unit|test|lint)_", t) for t in m.tests)
+
+
 def check(mutants):
-    stale = [m for m in mutants if place_of(m, ROOT)[1] is None or not m.tests]
+    stale = [m for m in mutants if place_of(m, ROOT)[1] is None or not names_tests(m)]
     for m in stale:
-        print(f"{m.number:3} {m.file}: {m.title}: its lines are not there exactly once, or it names no test; "
-              "mend tests/mutants/list")
+        print(f"{m.number:3} {m.file}: {m.title}: its lines are not there exactly once, or it names no test, or "
+              "something else as well; mend tests/mutants/list")
     return 1 if stale or not mutants else 0
 
 
