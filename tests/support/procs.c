@@ -217,6 +217,23 @@ void process_show_threads(pid_t pid, FILE *to) {
     each_thread(pid, show_thread, to);
 }
 
+static void show_children(pid_t pid, const char *tid, void *to) {
+    char path[64];
+    int child;
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, tid);
+    FILE *f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &child) == 1)
+        process_show_tree(child, to);
+    if (f)
+        fclose(f);
+}
+
+void process_show_tree(pid_t pid, FILE *to) {
+    fprintf(to, "  process %d\n", (int)pid);
+    process_show_threads(pid, to);
+    each_thread(pid, show_children, to);
+}
+
 /* ---- little things ------------------------------------------------------------------------- */
 
 const char *build_path(const char *relative, char *buf, size_t size) {

@@ -23,6 +23,8 @@ uint64_t process_sleeps(pid_t pid);
 /* Prints of each of its threads the name, the state and the system call, as /proc has them: of one
  * that hangs that may tell why. */
 void process_show_threads(pid_t pid, FILE *to);
+/* The same of it, of its children, and of theirs. */
+void process_show_tree(pid_t pid, FILE *to);
 /* Of that name; fails if there is none. */
 pid_t process_find_thread(pid_t pid, const char *name);
 

@@ -6,6 +6,7 @@
  * when the case ends, and is then killed, counted and reported.
  */
 #include "tests/support/runner.h"
+#include "tests/support/procs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -95,6 +96,39 @@ bool test_sanitized(void) {
     return text && *text;
 }
 
+/* ---- a case that does not end --------------------------------------------------------------- */
+
+static unsigned whole_seconds(void) {
+    return setting("RDMAD_TEST_SECONDS", 1000000, 0);
+}
+
+static uint64_t clock_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* When this program has run for so long, by clock_ms: a little before ctest ends it without a word.
+ */
+static uint64_t late_ms(void) {
+    static uint64_t begun_ms;
+    if (!begun_ms)
+        begun_ms = clock_ms();
+    return whole_seconds() ? begun_ms + (uint64_t)whole_seconds() * 1000 : UINT64_MAX;
+}
+
+/* What it waits for is shown, as far as processes show it. */
+static void end_late(pid_t of_case) {
+    if (clock_ms() < late_ms())
+        return;
+    printf("  FAILED: not over after %u s of the whole test; what runs still:\n", whole_seconds());
+    fflush(stdout);
+    process_show_tree(of_case, stderr);
+    kill(of_case, SIGKILL);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
 /* In the case's own process: the case, then the question whether it cleaned up. */
 static _Noreturn void run_case(const struct test_case *c) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -144,12 +178,6 @@ static unsigned reap_orphans(void) {
  * stood still, as virtual ones do. */
 static uint64_t stood_still_ms;
 
-static uint64_t clock_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void await_child(const sigset_t *sigchld) {
     const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
     uint64_t before = clock_ms();
@@ -165,8 +193,10 @@ static int reap_until(pid_t of_case, const sigset_t *sigchld) {
     int status = 0;
     for (pid_t pid = 0; pid != of_case;) {
         pid = waitpid(-1, &status, WNOHANG);
-        if (pid == 0)
+        if (pid == 0) {
+            end_late(of_case);
             await_child(sigchld);
+        }
         if (pid < 0 && errno != EINTR) {
             perror("waitpid");
             exit(1);
@@ -247,8 +277,9 @@ int runner_main(int argc, char **argv, const struct test_case *cases, size_t cou
     if (!are_known(argc, argv, cases, count))
         return 1;
     unsigned ran = 0, failed = 0, skipped = 0;
+    (void)late_ms(); /* from now on */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && clock_ms() < late_ms(); i++) {
         if (!wanted(argc, argv, cases[i].name))
             continue;
         ran++;

@@ -14,10 +14,6 @@ struct fabric_settings settings;
 struct fabric_host *host;
 struct member member;
 
-uint64_t now_ms(void) {
-    return clock_now_ns() / NSEC_PER_MSEC;
-}
-
 static void take_up(struct member *t, struct device *d, const struct port_now *port) {
     t->device = d;
     t->port = *port;

@@ -13,6 +13,7 @@
 #include "daemon/fabric/verbs/host/host.h"
 #include "daemon/fabric/verbs/host/member.h"
 #include "daemon/fabric/verbs/host/memory.h"
+#include "tests/support/harness.h"
 #include "tests/support/runner.h"
 #include <poll.h>
 
@@ -58,7 +59,6 @@ void start(void);      /* host and member, by settings */
 void open_usual(void); /* by the usual ones */
 void finish(void);
 
-uint64_t now_ms(void);
 void sh(const char *format, ...) __attribute__((format(printf, 1, 2)));
 unsigned long resource(const char *what); /* a count that `rdma resource show` has of the device */
 struct fabric_memory *add(void *base, uint64_t bytes);
