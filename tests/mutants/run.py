@@ -27,10 +27,11 @@ WORK = os.path.join(ROOT, "build-mutants")
 TREE = os.path.join(WORK, "tree")
 BUILD = os.path.join(WORK, "build")
 
-# What a test says when it fails by a check of its own: the runner's, Criterion's, a script's. That a
-# test crashed is no check.
+# What a test says when it fails by a check of its own: the runner's, Criterion's, a script's; that a case
+# ends at all is one where it says within which time. That a test crashed is no check.
 CRASH = re.compile(r"Unexpected signal caught|unexpected signal|CRASH!")
-WORDS = re.compile(r"^[\d:\s]*(.*(: \[\d+\] |Assertion |Expected |\[----\] .*: |FAILED: |FAIL: |failed: |unexpected).*)")
+WORDS = re.compile(r"^[\d:\s]*(.*(: \[\d+\] |Assertion |Expected |\[----\] .*: |FAILED: |FAIL: |failed: |unexpected|"
+                   r"\[FAIL\] .*: Timed out).*)")
 
 
 class Mutant:
