@@ -4,8 +4,8 @@
  *
  * From the fourth field of /proc/loadavg, which is a count and no average; reading it takes
  * microseconds. Two more than there are CPUs (one more, if there is only one) do not count: they
- * may be a client and a daemon that spin for each other. False where it cannot be read, as in some
- * containers: there only trying shows.
+ * may be a client and a daemon that spin for each other. False where it cannot be read, or is not
+ * the kernel's, as in some containers: there only trying shows.
  */
 #ifndef RDMAD_COMMON_RUNNABLE_H
 #define RDMAD_COMMON_RUNNABLE_H

@@ -271,6 +271,12 @@ static void conn_unqueue(struct conn *c, struct conn_packet *p) {
     list_remove(&p->node);
 }
 
+static void packet_sent(const struct conn *c, struct conn_packet *p) {
+    while (c->events->sent_fd && p->nfds)
+        c->events->sent_fd(c->user, p->fds[--p->nfds]);
+    packet_free(p);
+}
+
 /* Sends what the socket takes. 0, RDMAD_E_AGAIN or RDMAD_E_SYSTEM; RDMAD_E_FDS: the next packet is
  * one to be undone. */
 static int conn_send_queued(struct conn *c) {
@@ -287,7 +293,7 @@ static int conn_send_queued(struct conn *c) {
         if (rc)
             return rc;
         conn_unqueue(c, p);
-        packet_free(p);
+        packet_sent(c, p);
     }
     return 0;
 }

@@ -46,6 +46,9 @@ struct conn_events {
     void (*closed)(void *user, const char *why);
     /* All that waited has been sent. May be NULL. */
     void (*drained)(void *user);
+    /* The client has been sent this descriptor's file: to be closed where that may last. NULL: it
+     * is closed at once. */
+    void (*sent_fd)(void *user, int fd);
 };
 
 /* Takes over fd, even if it fails. tenant: by whose socket it came (user_id.h). Returns 0 or

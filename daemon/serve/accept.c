@@ -70,11 +70,16 @@ static void on_lost(void *user) {
     session_close(user, &why);
 }
 
+static void on_sent_fd(void *user, int fd) {
+    session_close_fd(user, fd);
+}
+
 static const struct conn_events accept_events = {.packet = on_packet,
                                                  .lost = on_lost,
                                                  .unsent = on_unsent,
                                                  .closed = on_closed,
-                                                 .drained = on_drained};
+                                                 .drained = on_drained,
+                                                 .sent_fd = on_sent_fd};
 
 /* Tells a client that has not asked anything yet why there is no session. */
 static void turn_away(struct conn *c, const struct serve_door *door, const struct error *why) {

@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/serve/pace.h"
 #include "daemon/state/lease_terms.h"
 #include "daemon/state/origin.h"
 #include <inttypes.h>
@@ -190,6 +191,9 @@ static void stat_said(const struct lease_said *said, struct rdmad_lease_stat_rep
     rep->said_ops = said->ops;
 }
 
+/* What is added up of so many lessees takes as long as another call. */
+#define STAT_LESSEES_A_CALL 256u
+
 void serve_lease_stat(const struct request *rq, const void *body) {
     const struct rdmad_lease_stat_req *req = body;
     uint64_t now = state_now(rq->session->state);
@@ -200,6 +204,7 @@ void serve_lease_stat(const struct request *rq, const void *body) {
 
     struct lease *l = own_lease(rq, req->lease, &ended);
     if (l) {
+        pace_charge(rq->session, l->attached / STAT_LESSEES_A_CALL);
         lease_audit(l, &audit);
         stat_audit(&audit, now, &rep);
         lease_said(l, &said);

@@ -33,7 +33,7 @@ static void ring_create_done(void *arg, struct ring_object *ro, const int fds[RI
                                             .cq_entries = ro->ring->cq_entries};
         serve_reply(rq, &rep, sizeof(rep), fds, RING_FDS);
         for (int i = 0; i < RING_FDS; i++)
-            close(fds[i]);
+            session_close_fd(rq->session, fds[i]);
     }
     later_free(rq);
 }

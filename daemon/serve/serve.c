@@ -195,7 +195,7 @@ static void take_message(struct session *s, const void *data, size_t size, int *
 static void close_memory(struct session *s, int *fds, unsigned nfds) {
     for (unsigned i = 0; i < nfds && i < RDMAD_MSG_MAX_FDS; i++) {
         if (fds[i] >= 0 && fcntl(fds[i], F_GET_SEALS) >= 0) {
-            session_close_memory(s, fds[i]);
+            session_close_fd(s, fds[i]);
             fds[i] = -1;
         }
     }

@@ -100,6 +100,7 @@ static void lease_init(struct lease *l, struct pool *pool, const struct lease_te
     list_init(&l->sibling);
     list_init(&l->children);
     list_init(&l->attachments);
+    list_init(&l->behind);
     list_init(&l->waiters);
     timer_init(&l->expiry, lease_expired);
     timer_init(&l->grace, lease_grace_over);
@@ -268,8 +269,12 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
                          l->id, l->attached, l->terms.max_attaches);
     if (who->peer && (rc = charge_registered(l, &charge, err)))
         return rc;
-    *a = (struct attachment){
-        .lease = l, .ops = ops, .peer = who->peer, .since_ns = now, .charge = charge};
+    *a = (struct attachment){.lease = l,
+                             .ops = ops,
+                             .peer = who->peer,
+                             .since_ns = now,
+                             .told_ns = l->deadline_ns,
+                             .charge = charge};
     list_append(&l->attachments, &a->node);
     l->attached++;
     l->attached_total++;
@@ -354,19 +359,12 @@ bool attachment_hand_over(struct attachment *a) {
 
 /* ---- renew ------------------------------------------------------------------------------- */
 
-/* For itself, its lessees, and those of its children that would outlive it. */
+/* For itself, its lessees, and those of its children that would outlive it, 256 at most. */
 static void lease_set_deadline(struct lease *l, uint64_t deadline_ns) {
     l->deadline_ns = deadline_ns;
     probe_lease_renewed(l->id, clock_left(state_now(l->state), deadline_ns));
+    renewal_tell(leases_renewals(l->state->leases), l);
     l->busy++;
-    list_for_each (node, &l->attachments) {
-        struct attachment *a = list_entry(node, struct attachment, node);
-        if (a->stage != ATTACHMENT_HELD)
-            continue;
-        if (a->window)
-            plane_window_extend(a->window, deadline_ns);
-        a->ops->renewed(a);
-    }
     list_for_each (node, &l->children) {
         struct lease *child = list_entry(node, struct lease, sibling);
         if (child->stage != LEASE_LIVE || child->deadline_ns <= deadline_ns)
@@ -569,6 +567,7 @@ void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {
     probe_lease_ending(l->id, reason, l->attached);
     timer_unset(&l->state->timers, &l->expiry);
     timer_unset(&l->state->timers, &l->keep);
+    renewal_end(l);
     names_remove(&l->name);
 
     l->busy++;

@@ -49,6 +49,7 @@ struct tombstone {
 
 struct leases {
     struct state *state;
+    struct renewals renewals;
     uint64_t next_id; /* 0: none was given out */
     unsigned count;
     uint64_t tombstones;
@@ -62,6 +63,7 @@ int leases_new(struct state *st, struct leases **out) {
     if (!ls)
         return RDMAD_E_NOMEM;
     ls->state = st;
+    renewals_init(&ls->renewals, st);
     list_init(&ls->tombs_by_age);
     list_init(&ls->shares);
     for (unsigned i = 0; i < BUCKETS; i++) {
@@ -129,7 +131,12 @@ void leases_free(struct leases *ls) {
         return;
     while (tombstone_forget_one(ls))
         ;
+    renewals_fini(&ls->renewals);
     free(ls);
+}
+
+struct renewals *leases_renewals(struct leases *ls) {
+    return &ls->renewals;
 }
 
 unsigned leases_count(const struct leases *ls) {

@@ -7,9 +7,12 @@
 
 #include "common/uri.h"
 #include "daemon/state/lease_types.h"
+#include "daemon/state/renewal.h"
 
 int leases_new(struct state *st, struct leases **out);
 void leases_free(struct leases *ls); /* every lease has ended */
+
+struct renewals *leases_renewals(struct leases *ls);
 
 /* Numbers l, gives it a secret and puts it in, also under its name if it has one.
  * RDMAD_E_EXISTS when the name is taken. */

@@ -78,9 +78,10 @@ struct lease {
     struct lease_terms terms;
     uint64_t granted_ns, deadline_ns;
     enum lease_stage stage;
-    int reason;    /* RDMAD_E_LEASE_* once not LIVE */
-    unsigned busy; /* calls under way that must not see it freed */
-    struct list attachments;
+    int reason;              /* RDMAD_E_LEASE_* once not LIVE */
+    unsigned busy;           /* calls under way that must not see it freed */
+    struct list attachments; /* renewal.c keeps their order */
+    struct list behind;      /* in the renewals, while some have not heard of deadline_ns */
     uint32_t attached, attached_total;
     struct fabric_audit audit; /* of attachments that are gone; lease_audit adds the others */
     struct lease_said said;    /* likewise */
@@ -143,6 +144,7 @@ struct attachment { /* embedded in a struct handle (local) or in a peer's record
     int reason;                 /* why, once not HELD */
     uint64_t peer;
     uint64_t since_ns;
+    uint64_t told_ns; /* the lease's deadline, as it has heard of it */
 };
 
 /* The lease that was granted, of which l was made, or l. It ends after all that was made of it, so

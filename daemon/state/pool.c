@@ -181,7 +181,7 @@ static void creation_create(struct session *s, uint64_t bytes, uint32_t flags, i
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a pool");
     }
     if (import_fd >= 0)
-        session_close_memory(s, import_fd);
+        session_close_fd(s, import_fd);
     done(arg, NULL, -1, &err);
 }
 

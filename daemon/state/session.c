@@ -248,18 +248,18 @@ void session_post(const struct session *s, struct offload_job *job,
     offload_post(s->state->offload, job);
 }
 
-struct memory_closing {
+struct fd_closing {
     struct offload_job job;
     struct session *session; /* held */
     int fd;
 };
 
-static void memory_closing_run(struct offload_job *job) {
-    close(container_of(job, struct memory_closing, job)->fd);
+static void fd_closing_run(struct offload_job *job) {
+    close(container_of(job, struct fd_closing, job)->fd);
 }
 
-static void memory_closing_done(struct offload_job *job) {
-    struct memory_closing *m = container_of(job, struct memory_closing, job);
+static void fd_closing_done(struct offload_job *job) {
+    struct fd_closing *m = container_of(job, struct fd_closing, job);
     struct session *s = m->session;
     if (s->conn)
         conn_wait(s->conn, false);
@@ -267,8 +267,8 @@ static void memory_closing_done(struct offload_job *job) {
     session_release(s);
 }
 
-void session_close_memory(struct session *s, int fd) {
-    struct memory_closing *m = malloc(sizeof(*m));
+void session_close_fd(struct session *s, int fd) {
+    struct fd_closing *m = malloc(sizeof(*m));
     if (!m) {
         close(fd);
         return;
@@ -278,7 +278,7 @@ void session_close_memory(struct session *s, int fd) {
     session_hold(s);
     if (s->conn)
         conn_wait(s->conn, true);
-    session_post(s, &m->job, memory_closing_run, memory_closing_done);
+    session_post(s, &m->job, fd_closing_run, fd_closing_done);
 }
 
 bool session_is_open(const void *session) {

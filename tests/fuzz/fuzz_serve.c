@@ -41,7 +41,7 @@ void session_release(struct session *s) {
     (void)s;
 }
 
-void session_close_memory(struct session *s, int fd) {
+void session_close_fd(struct session *s, int fd) {
     (void)s, (void)fd;
     abort(); /* none came */
 }

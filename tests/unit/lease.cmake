@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Leases and handles with sessions, pools, clock and data plane of the tests' own.
-foreach(area lease lease_ended handle budget delegate part_told)
+foreach(area lease lease_ended renewal handle budget delegate part_told)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${area}.c)
     rdmad_test(unit_${area} unit/test_${area}.c unit/lease_rig.c unit/fake_plane.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_again.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_audit.c
-      ${PROJECT_SOURCE_DIR}/daemon/state/lease_table.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/lease_table.c ${PROJECT_SOURCE_DIR}/daemon/state/renewal.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_terms.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_told.c ${PROJECT_SOURCE_DIR}/daemon/state/late_event.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
       ${PROJECT_SOURCE_DIR}/daemon/state/names.c ${PROJECT_SOURCE_DIR}/daemon/state/budget.c

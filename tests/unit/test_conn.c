@@ -87,7 +87,8 @@ static void on_unsent(void *user, const void *data, size_t size, const char *why
     conn_send(conn, "sorry", 5, NULL, 0);
 }
 
-static const struct conn_events events = {on_packet, on_lost, on_unsent, on_closed, on_drained};
+static const struct conn_events events = {on_packet, on_lost,    on_unsent,
+                                          on_closed, on_drained, NULL};
 
 static unsigned open_fds(void) {
     unsigned n = 0;
@@ -255,9 +256,8 @@ static int socket_full_of(int fd) {
 }
 
 static time_t seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
+    struct timespec now = {0};
+    return clock_gettime(CLOCK_MONOTONIC, &now) ? 0 : now.tv_sec;
 }
 
 Test(conn, a_descriptor_whose_close_waits_holds_up_nobody) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A client of whose something is still to be done with waits, and is not forgotten. */
+/* A client of whose something is still to be done with waits, and is not forgotten; what it was
+ * sent is not closed here. */
 #include "daemon/ipc/conn.h"
 #include "daemon/ipc/rota.h"
 #include "tests/unit/porter_rig.h"
@@ -12,7 +13,7 @@ static struct event_base *base;
 static struct porter *porter;
 static struct rota *rota;
 static struct conn *conn;
-static unsigned packets;
+static unsigned packets, sent_fds;
 static const char *closed_why;
 static int client;
 
@@ -27,7 +28,14 @@ static void on_closed(void *user, const char *why) {
     conn = NULL;
 }
 
-static const struct conn_events events = {.packet = on_packet, .closed = on_closed};
+static void on_sent_fd(void *user, int fd) {
+    (void)user;
+    cr_assert_eq(close(fd), 0);
+    sent_fds++;
+}
+
+static const struct conn_events events = {
+    .packet = on_packet, .closed = on_closed, .sent_fd = on_sent_fd};
 
 static void set_up(void) {
     int pair[2];
@@ -79,4 +87,19 @@ Test(conn_wait, who_goes_while_he_has_to_wait_is_noticed) {
     client = -1;
     turn();
     cr_assert_not_null(closed_why);
+}
+
+/* The client may have seen to it that closing it lasts. */
+Test(conn_wait, a_descriptor_that_waited_is_given_back_once_the_client_has_it) {
+    char buf[1024] = {0};
+    int fds[2] = {STDIN_FILENO, STDIN_FILENO};
+    for (int i = 0; i < 5000 && !conn_lags(conn); i++)
+        conn_send(conn, buf, sizeof(buf), NULL, 0);
+    conn_send(conn, "two", 3, fds, 2);
+    for (int i = 0; i < 5000 && conn_lags(conn); i++) {
+        cr_assert_eq(sent_fds, 0);
+        recv(client, buf, sizeof(buf), MSG_DONTWAIT);
+        turn();
+    }
+    cr_assert_eq(sent_fds, 2);
 }

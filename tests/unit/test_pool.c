@@ -388,7 +388,7 @@ Test(pool, who_made_something_large_keeps_no_tenant_with_the_same_uid_waiting) {
     cr_assert_eq(session_new_of(&st, &user, &tenant, NULL), 0);
     sem_init(&gate, 0, 0);
     session_post(s, &busy, wait_at_gate, gate_passed);
-    session_close_memory(tenant, memfd_of(4096));
+    session_close_fd(tenant, memfd_of(4096));
     cr_expect_eq(tenant->holds, 2);
     UNTIL(tenant->holds == 1);
     cr_expect_eq(busy.reply_to, &box, "the large one is at it still");
@@ -408,7 +408,7 @@ Test(pool, a_session_with_memory_to_be_closed_counts_until_it_is) {
     sem_init(&gate, 0, 0);
     busy.owner = s->uid;
     offload_post(st.offload, &busy);
-    session_close_memory(s, memfd_of(4096));
+    session_close_fd(s, memfd_of(4096));
     session_close(s, NULL);
     fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
     mailbox_drain(&box);

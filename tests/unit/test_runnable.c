@@ -2,7 +2,12 @@
 /* Whether the CPUs are wanted, as the kernel says. */
 #include "common/runnable.h"
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +29,19 @@ Test(runnable, what_makes_no_sense_says_nothing) {
                                  "\n\n", "0.00 0.00 0.00 9 100", "0.00 0.00 0.00 /"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         cr_assert_not(rdmad_cpus_wanted_by(texts[i], 1), "'%s'", texts[i]);
+}
+
+/* As where lxcfs is mounted over it, and hangs: a fifo waits for its writer. */
+Test(runnable, a_program_that_serves_the_file_is_not_asked, .timeout = 20) {
+    const char *tmp = getenv("TMPDIR");
+    char fifo[256];
+    snprintf(fifo, sizeof(fifo), "%s/loadavg.%d", tmp ? tmp : "/tmp", (int)getpid());
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+        cr_skip_test("no mount namespace of one's own here");
+    cr_assert_eq(mkfifo(fifo, 0600), 0);
+    cr_assert_eq(mount(fifo, "/proc/loadavg", NULL, MS_BIND, NULL), 0);
+    cr_expect_not(rdmad_cpus_wanted());
+    cr_assert_eq(unlink(fifo), 0);
 }
 
 Test(runnable, sees_programs_that_compute) {

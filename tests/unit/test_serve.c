@@ -59,7 +59,7 @@ void session_release(struct session *s) {
     holds--;
 }
 
-void session_close_memory(struct session *s, int fd) {
+void session_close_fd(struct session *s, int fd) {
     (void)s;
     cr_assert_gt(holds, 0, "the session may be gone");
     close(fd);
