@@ -12,11 +12,15 @@
 # lo. The kernel must be told to take packets from its own addresses.
 set -euo pipefail
 
-# in_order INTERFACE: what comes in is taken by one processor. Of a sender that moves to another one its
-# packets overtake each other, and rxe counts each gap as one of its few tries to reach the peer.
-in_order() { echo 1 >"/sys/class/net/$1/queues/rx-0/rps_cpus"; }
-
 setting() { echo "$2" >"/proc/sys/net/$1"; }
+
+# in_order INTERFACE: each flow of what comes in is taken by one processor. Of a sender that moves to another
+# one its packets overtake each other, and rxe counts each gap as one of its few tries to reach the peer.
+# (One processor for all flows is too slow for forty links.)
+in_order() {
+    printf '%x\n' $(((1 << $(nproc)) - 1)) >"/sys/class/net/$1/queues/rx-0/rps_cpus"
+    setting core/netdev_max_backlog 100000
+}
 
 device() { # NAME INTERFACE ADDRESS
     setting "ipv6/conf/$2/accept_dad" 0
