@@ -9,20 +9,23 @@ uint64_t pace_rate(const struct session *s) {
     return own->rule ? own->number : s->state->config->max_calls_uid;
 }
 
-void pace_charge(struct session *s, uint64_t calls) {
+/* Returns for how long the user is ahead now. */
+static uint64_t pace_add(struct session *s, uint64_t calls) {
     struct quota_account *a = s->uid_account;
-    uint64_t rate = pace_rate(s);
+    uint64_t rate = pace_rate(s), now = state_now(s->state);
     if (!rate)
-        return;
-    uint64_t from = clock_left(PACE_BURST_NS, state_now(s->state));
+        return 0;
+    uint64_t from = clock_left(PACE_BURST_NS, now);
     if (a->calls_due_ns < from)
         a->calls_due_ns = from;
     a->calls_due_ns = clock_after(a->calls_due_ns, calls * (NSEC_PER_SEC / rate));
+    return clock_left(now, a->calls_due_ns);
 }
 
 uint64_t pace_count(struct session *s) {
-    if (!pace_rate(s))
-        return 0;
-    pace_charge(s, 1);
-    return clock_left(state_now(s->state), s->uid_account->calls_due_ns);
+    return pace_add(s, 1);
+}
+
+void pace_charge(struct session *s, uint64_t calls) {
+    (void)pace_add(s, calls);
 }

@@ -6,6 +6,7 @@
  * when the case ends, and is then killed, counted and reported.
  */
 #include "tests/support/runner.h"
+#include "tests/support/harness.h"
 #include "tests/support/procs.h"
 
 #include <errno.h>
@@ -102,24 +103,18 @@ static unsigned whole_seconds(void) {
     return setting("RDMAD_TEST_SECONDS", 1000000, 0);
 }
 
-static uint64_t clock_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* When this program has run for so long, by clock_ms: a little before ctest ends it without a word.
+/* When this program has run for so long, by now_ms: a little before ctest ends it without a word.
  */
 static uint64_t late_ms(void) {
     static uint64_t begun_ms;
     if (!begun_ms)
-        begun_ms = clock_ms();
+        begun_ms = now_ms();
     return whole_seconds() ? begun_ms + (uint64_t)whole_seconds() * 1000 : UINT64_MAX;
 }
 
 /* What it waits for is shown, as far as processes show it. */
 static void end_late(pid_t of_case) {
-    if (clock_ms() < late_ms())
+    if (now_ms() < late_ms())
         return;
     printf("  FAILED: not over after %u s of the whole test; what runs still:\n", whole_seconds());
     fflush(stdout);
@@ -180,9 +175,9 @@ static uint64_t stood_still_ms;
 
 static void await_child(const sigset_t *sigchld) {
     const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
-    uint64_t before = clock_ms();
+    uint64_t before = now_ms();
     sigtimedwait(sigchld, NULL, &look);
-    uint64_t took = clock_ms() - before;
+    uint64_t took = now_ms() - before;
     if (took > LOOK_MS && took - LOOK_MS > stood_still_ms)
         stood_still_ms = took - LOOK_MS;
 }
@@ -279,7 +274,7 @@ int runner_main(int argc, char **argv, const struct test_case *cases, size_t cou
     unsigned ran = 0, failed = 0, skipped = 0;
     (void)late_ms(); /* from now on */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    for (size_t i = 0; i < count && clock_ms() < late_ms(); i++) {
+    for (size_t i = 0; i < count && now_ms() < late_ms(); i++) {
         if (!wanted(argc, argv, cases[i].name))
             continue;
         ran++;

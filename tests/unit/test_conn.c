@@ -4,6 +4,7 @@
  * read costs a bounded amount and then its connection.
  */
 #include "common/fdmsg.h"
+#include "daemon/base/clock.h"
 #include "daemon/ipc/conn.h"
 #include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
@@ -256,8 +257,7 @@ static int socket_full_of(int fd) {
 }
 
 static time_t seconds(void) {
-    struct timespec now = {0};
-    return clock_gettime(CLOCK_MONOTONIC, &now) ? 0 : now.tv_sec;
+    return (time_t)(clock_now_ns() / NSEC_PER_SEC);
 }
 
 Test(conn, a_descriptor_whose_close_waits_holds_up_nobody) {

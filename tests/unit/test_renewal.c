@@ -12,6 +12,12 @@ TestSuite(renewal, .init = rig_up, .fini = rig_down);
 
 enum { MANY = 200 };
 
+static void attach_many(struct rig_peer *p, struct lease *l) {
+    struct error err;
+    for (unsigned i = 0; i < MANY; i++)
+        cr_assert_eq(rig_peer_try(&p[i], l, "127.0.0.2", &err), 0, "%s", err.text);
+}
+
 static unsigned heard(const struct rig_peer *p, uint64_t deadline_ns) {
     unsigned n = 0;
     for (unsigned i = 0; i < MANY; i++)
@@ -26,8 +32,7 @@ Test(renewal, very_many_lessees_hear_of_a_renewal_in_passes_and_of_the_newest_on
     struct rig_peer *p = rig_peer(other, "127.0.0.3");
     struct error err;
     unsigned passes = 0;
-    for (unsigned i = 0; i < MANY; i++)
-        cr_assert_eq(rig_peer_try(&many[i], l, "127.0.0.2", &err), 0, "%s", err.text);
+    attach_many(many, l);
 
     rig_advance(MS);
     cr_assert_eq(lease_renew(l, 200000 * MS, &err), 0);
@@ -57,8 +62,7 @@ Test(renewal, a_lease_that_ends_while_its_lessees_hear_of_a_renewal_ends) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 100000);
     struct error err;
-    for (unsigned i = 0; i < MANY; i++)
-        cr_assert_eq(rig_peer_try(&many[i], l, "127.0.0.2", &err), 0, "%s", err.text);
+    attach_many(many, l);
     rig_advance(MS);
     cr_assert_eq(lease_renew(l, 200000 * MS, &err), 0);
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);

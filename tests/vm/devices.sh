@@ -19,7 +19,6 @@ setting() { echo "$2" >"/proc/sys/net/$1"; }
 # (One processor for all flows is too slow for forty links.)
 in_order() {
     printf '%x\n' $(((1 << $(nproc)) - 1)) >"/sys/class/net/$1/queues/rx-0/rps_cpus"
-    setting core/netdev_max_backlog 100000
 }
 
 device() { # NAME INTERFACE ADDRESS
@@ -46,6 +45,7 @@ fi
 modprobe -a veth
 setting ipv4/conf/all/accept_local 1
 setting ipv4/conf/all/rp_filter 0
+setting core/netdev_max_backlog 100000
 # A RoCE packet of 4096 bytes, the largest RDMA MTU, and its headers fit.
 [ -e /sys/class/net/va ] || ip link add va mtu 4200 type veth peer name vb mtu 4200
 in_order va

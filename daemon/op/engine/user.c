@@ -134,8 +134,8 @@ void flow_lift(struct op_flow *flow) {
 static void lift_flows(struct op_user *u) {
     list_for_each (pos, &u->flows) {
         struct op_flow *flow = list_entry(pos, struct op_flow, node);
-        if (flow->route &&
-            list_empty(&flow->turn)) /* none: its leases ended, its lane was dropped */
+        bool lane_dropped = !flow->route; /* its leases have ended */
+        if (!lane_dropped && list_empty(&flow->turn))
             flow_lift(flow);
     }
 }
