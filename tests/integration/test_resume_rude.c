@@ -188,6 +188,34 @@ static void numbers_are_those_that_it_can_have_had(void) {
     tdaemon_stop(d);
 }
 
+/* What a program does to an object of its earlier life, by mistake, is done to no new one. */
+static void a_number_that_did_not_come_back_is_given_to_nothing_new(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct rdmad_resume_proof proof;
+    struct rdmad_lease_grant_rep lease;
+    struct rdmad_lease_attach_rep attached[2];
+    struct raw_pool pool[2];
+    char text[RDMAD_TEXT_MAX + 1];
+    int sock = raw_offered(d, &proof);
+    for (unsigned life = 0; life < 2; life++) {
+        raw_pool_to_keep(sock, POOL, &pool[life]);
+        CHECK(raw_grant(sock, &pool[life], ttl_ns, &lease, text) == 0 &&
+                  raw_attach(sock, lease.uri, &attached[life], text) == 0,
+              "%s", text);
+        close(sock);
+        tdaemon_kill(d);
+        tdaemon_restart(d);
+        sock = raw_session(tdaemon_dir(d));
+        CHECK(raw_prove(sock, &proof) == 0, "the proof is refused");
+    }
+    CHECK(pool[1].handle > pool[0].handle, "a new pool has an earlier one's number");
+    CHECK(attached[1].handle > attached[0].handle, "a new handle has an earlier one's number");
+    close(sock);
+    raw_pool_unmap(&pool[0]);
+    raw_pool_unmap(&pool[1]);
+    tdaemon_stop(d);
+}
+
 static void only_who_granted_a_lease_brings_it_back(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct rdmad_resume_proof owner, lessee;
@@ -464,6 +492,7 @@ static void a_part_is_brought_back_as_it_was_or_not_at_all(void) {
 TEST_MAIN(CASE(a_hole_costs_its_maker_the_session_and_the_daemon_no_page),
           CASE(a_hole_before_it_is_ready_is_refused), CASE(a_proof_is_for_one_session_of_one_user),
           CASE(another_user_has_nothing_of_a_proof), CASE(numbers_are_those_that_it_can_have_had),
+          CASE(a_number_that_did_not_come_back_is_given_to_nothing_new),
           CASE(only_who_granted_a_lease_brings_it_back),
           CASE(a_part_is_brought_back_as_it_was_or_not_at_all),
           CASE(what_is_kept_of_a_budget_lies_in_it_once))

@@ -191,8 +191,16 @@ static void upgrades_under_load_cost_a_pause_and_nothing_else(void) {
     judge_pauses("rdmactl upgrade", ms, n);
     CHECK(sock == inode_of(d, "rdmad.sock") && control == inode_of(d, "control.sock"),
           "a socket was made anew");
-    expect_same_port(d);
     expect_one_child(d);
+    tdaemon_stop(d);
+}
+
+static void peers_find_it_at_the_port_that_the_kernel_chose(void) {
+    const char *args[] = {"--listen", "127.0.0.1:0", NULL};
+    need_hole_guard();
+    struct tdaemon *d = tdaemon_start("127.0.0.1", args);
+    upgrade_now(d);
+    expect_same_port(d);
     tdaemon_stop(d);
 }
 
@@ -572,6 +580,7 @@ static void an_upgrade_that_drains_can_be_ended(void) {
 
 TEST_MAIN(CASE(a_restart_under_load_costs_a_pause_and_nothing_else),
           CASE(upgrades_under_load_cost_a_pause_and_nothing_else),
+          CASE(peers_find_it_at_the_port_that_the_kernel_chose),
           CASE(upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else),
           CASE(a_wait_for_a_notice_goes_on), CASE(no_descriptor_is_left_behind),
           CASE(a_porter_that_ends_later_is_waited_for), CASE(tenants_sockets_stay_as_well),

@@ -64,21 +64,26 @@ Test(tally, what_begins_and_ends_in_one_turn_counts_until_the_next) {
 }
 
 Test(tally, more_kinds_in_a_turn_than_there_are_notes_are_all_counted) {
-    enum { SESSIONS = LATENCY_NOTES + 9 };
+    enum { SESSIONS = LATENCY_NOTES / 4, OPS = 8 };
     static struct rig_client many[SESSIONS];
     uint64_t sum_ns;
     routes_up(NULL, 1, CLOCK_NEVER);
     for (unsigned i = 0; i < SESSIONS; i++) {
-        rig_client_up(&rig, &many[i], 2, 2, 4096);
+        rig_client_up(&rig, &many[i], OPS, OPS, 4096);
         rig_lease_local(&many[i], LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &audit);
     }
     rig_settle(&rig);
-    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, 8);
-    for (unsigned i = 0; i < SESSIONS; i++)
-        rig_put(&many[i], &sqe);
+    for (unsigned i = 0; i < SESSIONS * OPS;
+         i++) { /* each is of another kind than the one before */
+        struct rdmad_sqe sqe = sqe_of(i % 2 ? RDMAD_OP_WRITE : RDMAD_OP_READ, LOCAL, 8);
+        rig_put(&many[i / OPS], &sqe);
+    }
+    worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+    cr_assert_gt(count_of(RDMAD_OP_WRITE, PLANE_LOCAL, &sum_ns), 0, "there was room for all");
     rig_settle(&rig);
     one_more_turn();
-    cr_expect_eq(count_of(RDMAD_OP_WRITE, PLANE_LOCAL, &sum_ns), SESSIONS);
+    cr_expect_eq(count_of(RDMAD_OP_WRITE, PLANE_LOCAL, &sum_ns), SESSIONS * OPS / 2);
+    cr_expect_eq(count_of(RDMAD_OP_READ, PLANE_LOCAL, &sum_ns), SESSIONS * OPS / 2);
     for (unsigned i = 0; i < SESSIONS; i++)
         rig_client_down(&many[i]);
     routes_down();
