@@ -87,6 +87,18 @@ Test(channel_leave, what_is_on_its_way_is_known_when_both_have_parted) {
     done();
 }
 
+/* It would be refused, and would be on its way when the other end leaves. */
+Test(channel_leave, nothing_is_sent_to_an_end_that_has_parted) {
+    remote_up();
+    part(B);
+    send(A, 0);
+    cr_assert(silent(A) && silent(B));
+    cr_assert(list_empty(&chan_of(&c, A)->out.sent),
+              "it counts on the receives of an end that leaves");
+    cr_assert(leaves(B));
+    done();
+}
+
 Test(channel_leave, what_is_on_its_way_to_a_peer_that_does_not_answer_is_unknown) {
     struct rig_answer parted = {0};
     remote_up();

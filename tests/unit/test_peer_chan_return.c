@@ -319,3 +319,29 @@ Test(peer_chan_return, an_end_whose_session_goes_is_not_dialled_back_for) {
     m = raw_expect(in, PEER_MSG_CHAN_REFUSE);
     cr_expect_eq(m.chan_refuse.ref, REF + 1);
 }
+
+/* The daemon stops: the next one has the session, and the other end waits for it. */
+static void stops(bool stopping) {
+    accepted();
+    rig.st.stopping = stopping;
+    goes();
+    for (int i = 0; i < 5; i++) {
+        fake_answer_all();
+        settle();
+    }
+    if (stopping) {
+        quiet();
+        cr_expect(raw_silent(out) && raw_silent(in), "the other end is told that it is gone");
+    } else {
+        expect_end(out, REF, false, RDMAD_E_CANCELED);
+    }
+    rig.st.stopping = false;
+}
+
+Test(peer_chan_return, an_end_that_moves_to_the_next_daemon_is_not_told_to_be_gone) {
+    stops(true);
+}
+
+Test(peer_chan_return, an_end_that_does_not_is) {
+    stops(false);
+}
