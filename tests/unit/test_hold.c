@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Who may touch a buffer: ops and locks that conflict are refused with the holder's name, freed
  * buffers wait for their last holder. The daemon's end of the rings is played by the test. */
+#include "daemon/base/clock.h"
 #include "tests/unit/child.h"
 #include "tests/unit/fake_daemon.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct fake_daemon fake;
@@ -240,20 +240,13 @@ Test(hold, a_range_outside_the_pool_cannot_be_locked) {
     rdmad_buf_unlock_write(pool, base, 0);
 }
 
-static uint64_t now_ms(void) {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
-}
-
 Test(hold, a_lock_waits_no_longer_than_it_was_told_to) {
-    uint64_t start_ms = now_ms();
+    uint64_t start_ns = clock_now_ns();
 
     start(RDMAD_OP_READ, base, 64, 1);
     cr_assert_eq(rdmad_buf_lock_read(pool, base, 64, 50), RDMAD_E_TIMEOUT);
     says("within 50 ms");
-    cr_assert_geq(now_ms() - start_ms, 50);
+    cr_assert_geq(clock_now_ns() - start_ns, 50 * NSEC_PER_MSEC);
 }
 
 static void *lock_for_ever(void *rc) {
