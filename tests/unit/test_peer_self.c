@@ -3,6 +3,7 @@
  * test_peer_self.c - a daemon that is its own peer, because its device's atomics are not the CPU's:
  * how a lease is reached, and that its lessee here is worse off than one elsewhere in nothing.
  */
+#include "daemon/peer/connect/own_address.h"
 #include "daemon/peer/control/record.h"
 #include "tests/unit/lessee_steps.h"
 
@@ -114,4 +115,11 @@ Test(peer_self, a_daemon_that_stops_does_not_tell_its_own_lessees_as_a_peer) {
     cr_expect_eq(fake_count(FAKE_LEASE_END), 0, "%s", h->text);
     cr_expect_eq(l->attached, 1);
     revoked();
+}
+
+/* It would tell peers another one, or none. */
+Test(peer_self, a_daemon_that_cannot_learn_its_address_does_not_start) {
+    struct error err = {.code = 0};
+    cr_assert_eq(own_address_note(rig.st.peers, -1, "127.0.0.1", &err), RDMAD_E_SYSTEM);
+    cr_assert(strstr(err.text, "cannot be asked"), "%s", err.text);
 }
