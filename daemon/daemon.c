@@ -413,7 +413,7 @@ static int daemon_start(struct daemon *d, struct error *err) {
 
 /* ---- stop ----------------------------------------------------------------------------------- */
 
-static void event_drop(struct event *e) {
+static void signal_drop(struct event *e) {
     if (e)
         event_free(e);
 }
@@ -432,9 +432,9 @@ static void daemon_stop(struct daemon *d) {
     struct state *st = &d->state;
     /* Whoever asks once more finds it ending: libevent would give the signal its default back. */
     block_signals(SIG_BLOCK);
-    event_drop(d->term);
-    event_drop(d->interrupt);
-    event_drop(d->hangup);
+    signal_drop(d->term);
+    signal_drop(d->interrupt);
+    signal_drop(d->hangup);
     manager_free(d->manager);
     watch_free(st);
     reaper_free(d->reaper);

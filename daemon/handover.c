@@ -98,7 +98,7 @@ void reaper_free(struct reaper *r) {
 static const char *const ours[] = {VARIABLE "=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="};
 #define OURS (sizeof(ours) / sizeof(ours[0]))
 
-static bool is_ours(const char *word) {
+static bool word_is_ours(const char *word) {
     for (size_t i = 0; i < OURS; i++)
         if (!strncmp(word, ours[i], strlen(ours[i])))
             return true;
@@ -114,7 +114,7 @@ static bool handover_exec_with(const char *program, char **argv, char *const wor
     if (!env)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!is_ours(environ[i]))
+        if (!word_is_ours(environ[i]))
             env[kept++] = environ[i];
     for (size_t i = 0; i < OURS; i++)
         env[kept++] = words[i];

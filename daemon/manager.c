@@ -68,13 +68,14 @@ static void say_unsaid(struct manager *m) {
         event_add(m->again, &say_again);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *user) {
+static void on_unsaid(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     say_unsaid(user);
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct manager *m, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void manager_say(struct manager *m, const char *format,
+                                                              ...) {
     va_list args;
     if (m->unsaid_count == UNSAID_MAX)
         forget_first(m);
@@ -106,7 +107,7 @@ int manager_new(struct event_base *base, const struct state *st, struct manager 
     if (!m)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's side");
     m->state = st;
-    m->again = event_new(base, -1, 0, on_again, m);
+    m->again = event_new(base, -1, 0, on_unsaid, m);
     if (!m->again) {
         manager_free(m);
         return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's timer");
@@ -136,7 +137,7 @@ void manager_free(struct manager *m) {
 }
 
 void manager_ready(struct manager *m, const char *status) {
-    say(m, "READY=1\nSTATUS=%s", status);
+    manager_say(m, "READY=1\nSTATUS=%s", status);
 }
 
 /* By the clock that systemd wants here. */
@@ -147,16 +148,16 @@ static uint64_t manager_now_us(void) {
 }
 
 void manager_reloading(struct manager *m) {
-    say(m, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, manager_now_us());
+    manager_say(m, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, manager_now_us());
 }
 
 void manager_upgrading(struct manager *m, uint64_t bound_us) {
-    say(m,
-        "RELOADING=1\nMONOTONIC_USEC=%" PRIu64
-        "\nSTATUS=draining for an upgrade\nEXTEND_TIMEOUT_USEC=%" PRIu64,
-        manager_now_us(), bound_us);
+    manager_say(m,
+                "RELOADING=1\nMONOTONIC_USEC=%" PRIu64
+                "\nSTATUS=draining for an upgrade\nEXTEND_TIMEOUT_USEC=%" PRIu64,
+                manager_now_us(), bound_us);
 }
 
 void manager_stopping(struct manager *m, uint64_t bound_us) {
-    say(m, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRIu64, bound_us);
+    manager_say(m, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRIu64, bound_us);
 }

@@ -13,8 +13,8 @@ static void file_of(const char *name, char file[RDMAD_NAME_MAX + 8]) {
     snprintf(file, RDMAD_NAME_MAX + 8, "%s" SUFFIX, name);
 }
 
-static int read_all(const struct pki_dir *issued, const char *file, STACK_OF(X509) * *out,
-                    struct pki_error *err) {
+static int certs_read(const struct pki_dir *issued, const char *file, STACK_OF(X509) * *out,
+                      struct pki_error *err) {
     char *pem = NULL;
     size_t size = 0;
     int rc = pki_file_read(issued, file, PKI_PUBLIC, &pem, &size, err);
@@ -32,7 +32,7 @@ int pki_issued_read(const struct pki_dir *dir, const char *name, int64_t now, ST
     int rc = pki_dir_enter(dir, PKI_ISSUED, &issued, err);
     if (!rc) {
         file_of(name, file);
-        rc = read_all(&issued, file, out, err);
+        rc = certs_read(&issued, file, out, err);
         pki_dir_close(&issued);
     }
     if (rc == PKI_NOT_THERE) {
@@ -140,8 +140,8 @@ int pki_issued_room(const STACK_OF(X509) * good, const char *name, struct pki_er
 }
 
 /* All of certs into one file. */
-static int write_all(const struct pki_dir *issued, const char *name, const STACK_OF(X509) * certs,
-                     struct pki_error *err) {
+static int certs_write(const struct pki_dir *issued, const char *name, const STACK_OF(X509) * certs,
+                       struct pki_error *err) {
     BIO *bio = BIO_new(BIO_s_mem());
     char *data = NULL, file[RDMAD_NAME_MAX + 8];
     int rc = bio ? RDMAD_OK : pki_fail(err, RDMAD_E_NOMEM, "out of memory for %s", name);
@@ -166,7 +166,7 @@ int pki_issued_add(const struct pki_dir *dir, X509 *ca, const char *name, X509 *
     if (!rc && (X509_up_ref(cert) != 1 || !sk_X509_unshift(certs, cert)))
         rc = pki_fail(err, RDMAD_E_NOMEM, "out of memory for %s", name);
     if (!rc && !(rc = pki_dir_enter_or_make(dir, PKI_ISSUED, false, &issued, err))) {
-        rc = write_all(&issued, name, certs, err);
+        rc = certs_write(&issued, name, certs, err);
         pki_dir_close(&issued);
     }
     sk_X509_pop_free(certs, X509_free);

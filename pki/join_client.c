@@ -194,8 +194,8 @@ static int keep_list(const struct join_client *c, X509 *ca, X509_CRL *list, stru
     return rc;
 }
 
-static int keep(const struct join_client *c, X509 *cert, X509 *ca, X509_CRL *list,
-                const char *address, struct pki_error *err) {
+static int keep_reply(const struct join_client *c, X509 *cert, X509 *ca, X509_CRL *list,
+                      const char *address, struct pki_error *err) {
     int lock = -1, rc = pki_lock(&c->dir, &lock, err);
     if (rc)
         return rc;
@@ -233,7 +233,7 @@ int join_client_finish(struct join_client *c, const uint8_t *reply, size_t size,
     if (!rc)
         rc = list_of(&m.list, by, &list, err);
     if (!rc)
-        rc = keep(c, cert, by, list, address, err);
+        rc = keep_reply(c, cert, by, list, address, err);
     X509_free(cert);
     X509_free(ca);
     X509_CRL_free(list);

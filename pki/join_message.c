@@ -23,18 +23,18 @@ static uint8_t *put(uint8_t *to, const void *from, size_t size) {
     return to + size;
 }
 
-static uint8_t *put32(uint8_t *to, uint32_t n) {
+static uint8_t *put_be32(uint8_t *to, uint32_t n) {
     n = htonl(n);
     return put(to, &n, sizeof(n));
 }
 
-static uint8_t *put16(uint8_t *to, uint16_t n) {
+static uint8_t *put_be16(uint8_t *to, uint16_t n) {
     n = htons(n);
     return put(to, &n, sizeof(n));
 }
 
 static uint8_t *put_blob(uint8_t *to, const struct join_blob *blob) {
-    return put(put32(to, (uint32_t)blob->size), blob->data, blob->size);
+    return put(put_be32(to, (uint32_t)blob->size), blob->data, blob->size);
 }
 
 /* The blobs of a kind, in order. */
@@ -80,12 +80,12 @@ int join_message_print(const struct join_message *m, struct join_bytes *out,
     if (!at)
         return pki_fail(err, RDMAD_E_NOMEM, "out of memory for a message");
     *out = (struct join_bytes){at, size};
-    at = put(put32(at, (uint32_t)(size - 4)), MAGIC, 4);
-    at = put16(put16(at, JOIN_VERSION), (uint16_t)m->kind);
+    at = put(put_be32(at, (uint32_t)(size - 4)), MAGIC, 4);
+    at = put_be16(put_be16(at, JOIN_VERSION), (uint16_t)m->kind);
     if (m->kind == JOIN_TOKEN)
         at = put(put(at, m->id, sizeof(m->id)), m->secret, sizeof(m->secret));
     if (m->kind == JOIN_REFUSED)
-        at = put32(at, (uint32_t)m->code);
+        at = put_be32(at, (uint32_t)m->code);
     for (unsigned i = 0; i < count; i++)
         at = put_blob(at, blobs[i]);
     return RDMAD_OK;
@@ -116,20 +116,20 @@ static void take_into(struct cursor *c, void *to, size_t size) {
         memcpy(to, from, size);
 }
 
-static uint32_t take32(struct cursor *c) {
+static uint32_t take_be32(struct cursor *c) {
     uint32_t n = 0;
     take_into(c, &n, sizeof(n));
     return ntohl(n);
 }
 
-static uint16_t take16(struct cursor *c) {
+static uint16_t take_be16(struct cursor *c) {
     uint16_t n = 0;
     take_into(c, &n, sizeof(n));
     return ntohs(n);
 }
 
 static void take_blob(struct cursor *c, struct join_blob *out) {
-    size_t size = take32(c);
+    size_t size = take_be32(c);
     out->data = take(c, size);
     out->size = out->data ? size : 0;
 }
@@ -164,7 +164,7 @@ static int parse_body(struct cursor *c, struct join_message *m, struct pki_error
         take_blob(c, &m->list);
         break;
     case JOIN_REFUSED:
-        m->code = (int)take32(c);
+        m->code = (int)take_be32(c);
         take_text(c, m->text);
         if (m->code >= 0)
             c->bad = true;
@@ -184,10 +184,10 @@ int join_message_parse(const uint8_t *data, size_t size, struct join_message *ou
                        struct pki_error *err) {
     struct cursor c = {.at = data, .left = size};
     struct join_message m = {0};
-    uint32_t length = take32(&c);
+    uint32_t length = take_be32(&c);
     const uint8_t *magic = take(&c, 4);
-    unsigned version = take16(&c);
-    m.kind = take16(&c);
+    unsigned version = take_be16(&c);
+    m.kind = take_be16(&c);
     if (c.bad || length != size - 4 || memcmp(magic, MAGIC, 4) != 0)
         return pki_fail(err, RDMAD_E_PROTOCOL, "what came is no message of the joining protocol");
     if (version != JOIN_VERSION)

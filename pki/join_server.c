@@ -36,8 +36,8 @@ static bool is_ours_to_know(int code) {
     }
 }
 
-static int refuse(const struct pki_error *why, struct join_bytes *reply,
-                  struct join_outcome *outcome) {
+static int answer_refused(const struct pki_error *why, struct join_bytes *reply,
+                          struct join_outcome *outcome) {
     struct join_message m = {.kind = JOIN_REFUSED, .code = why->code};
     snprintf(m.text, sizeof(m.text), "%s",
              is_ours_to_know(why->code) ? "the node of the CA cannot do that now; its log says why"
@@ -63,8 +63,8 @@ static int list_der(struct pki_ca *ca, struct join_blob *out, struct pki_error *
     return rc;
 }
 
-static int grant(struct pki_ca *ca, const X509 *cert, struct join_bytes *reply,
-                 struct pki_error *err) {
+static int answer_granted(struct pki_ca *ca, const X509 *cert, struct join_bytes *reply,
+                          struct pki_error *err) {
     struct join_message m = {.kind = JOIN_GRANTED};
     unsigned char *leaf = NULL, *issuer = NULL;
     int leaf_size = i2d_X509(cert, &leaf), issuer_size = i2d_X509(ca->cert, &issuer);
@@ -142,7 +142,7 @@ static int answer_request(struct pki_ca *ca, const struct join_message *m, const
              : answer_renewal(ca, shown, outcome->name, key, now, &cert, err);
     if (!rc) {
         outcome->not_after = pki_seconds(X509_get0_notAfter(cert));
-        rc = grant(ca, cert, reply, err);
+        rc = answer_granted(ca, cert, reply, err);
     }
     if (taken && !rc)
         pki_token_used(&ca->dir, &token);
@@ -154,8 +154,8 @@ static int answer_request(struct pki_ca *ca, const struct join_message *m, const
     return rc;
 }
 
-static int answer_list(struct pki_ca *ca, const X509 *shown, struct join_bytes *reply,
-                       struct join_outcome *outcome, struct pki_error *err) {
+static int answer_crl(struct pki_ca *ca, const X509 *shown, struct join_bytes *reply,
+                      struct join_outcome *outcome, struct pki_error *err) {
     struct join_message m = {.kind = JOIN_LISTED};
     if (!shown || !pki_name_of(shown, outcome->name))
         return pki_fail(err, RDMAD_E_PERM, "only nodes get the list of revoked certificates");
@@ -177,14 +177,14 @@ int join_server_answer(const struct join_server *s, const char *dir, const X509 
     if (!rc && m.kind != JOIN_TOKEN && m.kind != JOIN_RENEW && m.kind != JOIN_LIST)
         rc = pki_fail(&err, RDMAD_E_TYPE, "a message of kind %u is no request", (unsigned)m.kind);
     if (rc)
-        return refuse(&err, reply, outcome);
+        return answer_refused(&err, reply, outcome);
     outcome->asked = m.kind;
     rc = pki_ca_open(dir, &ca, &err);
     if (rc == PKI_NOT_THERE)
         rc = pki_fail(&err, RDMAD_E_CONFIG, "%s has no CA: rdmactl cluster init has not run here",
                       dir);
     else if (!rc) {
-        rc = m.kind == JOIN_LIST ? answer_list(&ca, shown, reply, outcome, &err)
+        rc = m.kind == JOIN_LIST ? answer_crl(&ca, shown, reply, outcome, &err)
                                  : answer_request(&ca, &m, shown, now, reply, outcome, &err);
         pki_ca_close(&ca);
     }
@@ -192,5 +192,5 @@ int join_server_answer(const struct join_server *s, const char *dir, const X509 
     if (!rc)
         return RDMAD_OK;
     join_bytes_free(reply);
-    return refuse(&err, reply, outcome);
+    return answer_refused(&err, reply, outcome);
 }

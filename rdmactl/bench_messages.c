@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WAIT_MS 10000
+#define MESSAGES_WAIT_MS 10000
 #define WARMUP UINT64_C(200)
 #define WARMUP_BYTES (UINT64_C(64) << 20)
 
@@ -46,7 +46,7 @@ static int messages_send(struct messages *c) {
 static int messages_take(struct messages *c, const char *what) {
     struct bench_run *run = c->run;
     const struct rdmad_cqe *cqe;
-    int rc = rdmad_ring_wait(run->ring, WAIT_MS, &cqe);
+    int rc = rdmad_ring_wait(run->ring, MESSAGES_WAIT_MS, &cqe);
     if (rc)
         return bench_note(run, rc, rc == RDMAD_E_TIMEOUT ? what : NULL);
     int status = cqe->status;

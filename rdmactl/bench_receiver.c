@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define GREETING_MS 5000
-#define WAIT_MS 200
+#define RECEIVER_WAIT_MS 200
 #define MOST_BYTES (UINT64_C(256) << 20) /* of a client's buffers */
 #define MOST_ENTRIES 4096u               /* of a ring */
 #define ANSWERS 8u                       /* entries for answers that have not ended */
@@ -66,7 +66,7 @@ static int receiver_handle(struct receiver *v, const struct rdmad_cqe *cqe) {
 
 static int receiver_turn(struct receiver *v) {
     const struct rdmad_cqe *cqe;
-    int rc = rdmad_ring_wait(v->ring, WAIT_MS, &cqe);
+    int rc = rdmad_ring_wait(v->ring, RECEIVER_WAIT_MS, &cqe);
     if (rc == RDMAD_E_TIMEOUT)
         return v->over(v->user) ? RDMAD_E_CANCELED : 0;
     for (unsigned i = 0; !rc && i < 64; i++) {

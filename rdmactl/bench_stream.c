@@ -10,7 +10,7 @@
 #include "rdmactl/bench_stop.h"
 #include <stdio.h>
 
-#define WAIT_MS 200
+#define STREAM_WAIT_MS 200
 #define MAX_ERRORS 16u /* then the rest would fail, too */
 #define WARMUP_OPS UINT64_C(1000)
 #define WARMUP_BYTES (UINT64_C(64) << 20)
@@ -113,7 +113,7 @@ static void stream_look_around(struct stream *s) {
 
 static int stream_round_trip(struct stream *s) {
     const struct rdmad_cqe *cqe;
-    int rc = rdmad_ring_wait(s->run->ring, WAIT_MS, &cqe);
+    int rc = rdmad_ring_wait(s->run->ring, STREAM_WAIT_MS, &cqe);
     if (rc == RDMAD_E_TIMEOUT) {
         s->now_ns = bench_now_ns();
         return 0;

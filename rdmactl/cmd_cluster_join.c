@@ -170,7 +170,7 @@ static int receive(struct joining *j, struct join_inbox *inbox) {
 }
 
 /* Request and reply, and what the reply has is kept. */
-static int ask(struct joining *j) {
+static int joining_ask(struct joining *j) {
     struct join_client client;
     struct join_bytes request = {0};
     struct join_inbox inbox;
@@ -199,7 +199,7 @@ static int join(struct joining *j) {
     if (!code)
         code = shake_hands(j);
     if (!code)
-        code = ask(j);
+        code = joining_ask(j);
     if (j->ssl)
         (void)SSL_shutdown(j->ssl);
     SSL_free(j->ssl);

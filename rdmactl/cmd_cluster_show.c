@@ -125,7 +125,7 @@ static const char *text_at(const json_t *row, const char *key) {
     return text ? text : "";
 }
 
-static void print_rows(const json_t *rows, const char *title) {
+static void print_certs(const json_t *rows, const char *title) {
     size_t i;
     json_t *row;
     char date[PKI_DATE_TEXT], start[CELL_MAX];
@@ -168,8 +168,8 @@ static void print_text(const json_t *doc) {
         printf("CA's node    %s\n", text_at(doc, "ca_address"));
     printf("revoked      %zu certificates are on the lists here\n",
            json_array_size(json_object_get(doc, "revoked")));
-    print_rows(json_object_get(doc, "trust"), "TRUSTS");
-    print_rows(json_object_get(doc, "issued"), "ISSUED TO");
+    print_certs(json_object_get(doc, "trust"), "TRUSTS");
+    print_certs(json_object_get(doc, "issued"), "ISSUED TO");
     if (json_array_size(tokens))
         printf("\nTOKENS (each for one node)\n");
     json_array_foreach(tokens, i, row) {

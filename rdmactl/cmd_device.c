@@ -103,7 +103,7 @@ static void print_answer(const json_t *answer, bool any) {
            same || !fabric_why ? "" : ": ", same || !fabric_why ? "" : fabric_why);
 }
 
-static int show_once(const struct listing *l) {
+static int device_show_once(const struct listing *l) {
     json_t *answer = daemon_call("device.show", l->more ? json_pack("{s:b}", "verbose", 1) : NULL,
                                  PATIENCE_DEVICES_MS);
     if (!answer)
@@ -133,5 +133,5 @@ int cmd_device_show(const struct command *self, int argc, char **argv) {
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
-    return rc == ARGS_RUN ? listing_show(&l, show_once) : rc;
+    return rc == ARGS_RUN ? listing_show(&l, device_show_once) : rc;
 }

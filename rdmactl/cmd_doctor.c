@@ -52,7 +52,7 @@ static const char *row_text(const json_t *row, const char *key) {
     return json_string_value(json_object_get(row, key));
 }
 
-static void print_rows(const json_t *rows) {
+static void print_checks(const json_t *rows) {
     size_t i;
     json_t *row;
     json_array_foreach(rows, i, row) {
@@ -93,7 +93,7 @@ int cmd_doctor(const struct command *self, int argc, char **argv) {
         cli_print_json(json_pack("{s:b, s:o}", "healthy", !e.bad, "checks", e.rows));
         return code;
     }
-    print_rows(e.rows);
+    print_checks(e.rows);
     json_decref(e.rows);
     return code;
 }

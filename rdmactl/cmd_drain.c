@@ -48,7 +48,7 @@ static int fail_held(const json_t *answer, uint64_t wait_ms) {
         holders);
 }
 
-static void tell(const json_t *answer) {
+static void tell_drained(const json_t *answer) {
     json_int_t ending = number(answer, "sessions_ending"), all = number(answer, "sessions");
     json_int_t attached = number(answer, "attached_by_peers");
     printf("drained: no op is in flight, and rdmad may be stopped; drain --off has it go on\n");
@@ -87,7 +87,7 @@ static int wait_drained(json_t *answer, uint64_t wait_ms) {
     }
     if (cli.json)
         return cli_print_json(answer);
-    tell(answer);
+    tell_drained(answer);
     json_decref(answer);
     return EXIT_GOOD;
 }

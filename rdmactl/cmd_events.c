@@ -84,7 +84,7 @@ static bool is_of(const json_t *e, const char *of) {
            (!which || id_of(e) == id);
 }
 
-static bool fits(const json_t *e, const struct event_filter *f) {
+static bool event_fits(const json_t *e, const struct event_filter *f) {
     return (!f->kinds || is_in(f->kinds, json_string_value(json_object_get(e, "what")))) &&
            (!f->of || is_of(e, f->of)) && (!f->since_s || cli_number(e, "ago_s") < f->since_s);
 }
@@ -160,7 +160,7 @@ static json_int_t print_events(const json_t *list, const struct event_filter *f,
     size_t i;
     json_t *row;
     json_array_foreach((json_t *)list, i, row) {
-        if (fits(row, f))
+        if (event_fits(row, f))
             print_event(row);
         last = json_integer_value(json_object_get(row, "number"));
     }
@@ -219,7 +219,7 @@ int cmd_events(const struct command *self, int argc, char **argv) {
         return rc;
     }
     for (size_t i = json_array_size(list); cli.json && i-- > 0;)
-        if (!fits(json_array_get(list, i), &f))
+        if (!event_fits(json_array_get(list, i), &f))
             json_array_remove(list, i);
     if (cli.json)
         return cli_print_json(result);

@@ -65,7 +65,7 @@ int fetch_interrupted(const struct fetch *f) {
                     f->bytes, f->contents.bytes);
 }
 
-static uint64_t size_of(const struct contents *c, uint64_t piece) {
+static uint64_t fetch_piece_bytes(const struct contents *c, uint64_t piece) {
     uint64_t left = c->bytes - piece * c->piece;
     return left < c->piece ? left : c->piece;
 }
@@ -86,7 +86,7 @@ static int fetch_resume(struct fetch *f, uint64_t *missing) {
             free(piece);
             return fetch_interrupted(f);
         }
-        uint64_t size = size_of(c, i);
+        uint64_t size = fetch_piece_bytes(c, i);
         if (target_get(&f->target, i * c->piece, piece, size) && contents_match(c, i, piece, size))
             f->bytes += size;
         else

@@ -35,8 +35,8 @@ static void value_text(const json_t *value, char *buf, size_t size) {
         snprintf(buf, size, "-");
 }
 
-static void print_rows(const json_t *list, const char *const *keys, const char *const *heads,
-                       unsigned columns) {
+static void policy_print_rows(const json_t *list, const char *const *keys, const char *const *heads,
+                              unsigned columns) {
     struct table *t = table_new(columns);
     for (unsigned c = 0; c < columns; c++)
         table_cell(t, false, heads[c]);
@@ -101,7 +101,7 @@ int cmd_policy_show(const struct command *self, int argc, char **argv) {
     if (cli.json)
         return cli_print_json(result);
     printf("uid %.0f\n", cli_number(result, "uid"));
-    print_rows(json_object_get(result, "policy"), keys, heads, 3);
+    policy_print_rows(json_object_get(result, "policy"), keys, heads, 3);
     json_decref(result);
     return EXIT_GOOD;
 }
@@ -131,7 +131,7 @@ static int show_limits(const struct listing *l) {
     if (cli.json)
         return cli_print_json(result);
     listing_begin();
-    print_rows(json_object_get(result, "limits"), limit_keys, limit_heads, 5);
+    policy_print_rows(json_object_get(result, "limits"), limit_keys, limit_heads, 5);
     print_note(result);
     json_decref(result);
     return EXIT_GOOD;

@@ -43,7 +43,7 @@ struct top {
 };
 
 /* With how long ops took. user.show tells it unasked. */
-static json_t *ask(struct top *top, const char *method) {
+static json_t *top_ask(struct top *top, const char *method) {
     json_t *params = strcmp(method, "user.show") != 0 && !top->no_buckets
                          ? json_pack("{s:b}", "buckets", 1)
                          : NULL;
@@ -56,7 +56,7 @@ static json_t *ask(struct top *top, const char *method) {
 }
 
 static bool look_into(struct top *top, json_t *seen, const char *method) {
-    json_t *more = ask(top, method);
+    json_t *more = top_ask(top, method);
     bool answered = more != NULL;
     json_object_update(seen, more);
     json_decref(more);
@@ -130,7 +130,7 @@ static void draw_keys(const struct top *top, struct table_rest rest, unsigned wi
 }
 
 /* With the row of keys, where there are some, no more than the terminal has room for. */
-static void draw(const struct top *top, struct table *t) {
+static void top_draw(const struct top *top, struct table *t) {
     if (!top->batch)
         screen_clear();
     if (top->keys) {
@@ -183,7 +183,7 @@ static void show(const struct top *top) {
     if (top->after && cli.json)
         show_json(top, span_s);
     else
-        draw(top, top->after ? view_table(top, span_s) : NULL);
+        top_draw(top, top->after ? view_table(top, span_s) : NULL);
 }
 
 /* ---- what happens -------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ static const char *text_of(const json_t *row, const char *key) {
     return text ? text : "-";
 }
 
-static void print_head(void) {
+static void trace_print_head(void) {
     printf("%-15s %8s %7s %-16s %-8s %10s %-5s %-22s %10s\n", "TIME", "SESSION", "UID", "PEER",
            "OP", "BYTES", "ROUTE", "STATUS", "LATENCY");
     fflush(stdout);
@@ -196,7 +196,7 @@ static bool trace_run(struct trace *t, const struct trace_filter *f) {
     if (answer)
         trace_note(f);
     if (answer && !t->document)
-        print_head();
+        trace_print_head();
     if (answer)
         take_ops(t, answer);
     bool good = answer && trace_watch(t);

@@ -23,7 +23,7 @@ struct before {
     json_int_t life;
 };
 
-static const char *text_of(const json_t *o, const char *key) {
+static const char *upgrade_text_of(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "?";
 }
@@ -61,9 +61,9 @@ static json_t *await_next(const struct before *before, struct failure *why) {
     return NULL;
 }
 
-static int tell(const struct before *before, const json_t *status) {
+static int tell_upgraded(const struct before *before, const json_t *status) {
     const json_t *upgraded = json_object_get(status, "upgraded");
-    const char *version = text_of(status, "version");
+    const char *version = upgrade_text_of(status, "version");
     json_int_t pid = json_integer_value(json_object_get(json_object_get(status, "process"), "pid"));
     double pause_ms = cli_number(upgraded, "pause_ms");
     char pause[CELL_MAX];
@@ -105,13 +105,13 @@ int cmd_upgrade(const struct command *self, int argc, char **argv) {
     json_t *begun = daemon_call("upgrade", params, PATIENCE_ACT_MS);
     if (!begun)
         return EXIT_FAILED;
-    snprintf(before.version, sizeof(before.version), "%s", text_of(begun, "version"));
+    snprintf(before.version, sizeof(before.version), "%s", upgrade_text_of(begun, "version"));
     before.life = life_of(begun);
     json_decref(begun);
     json_t *status = await_next(&before, &why);
     if (!status)
         return cli_fail(why.code, "the next rdmad has not answered: %s", why.text);
-    rc = tell(&before, status);
+    rc = tell_upgraded(&before, status);
     json_decref(status);
     return rc;
 }

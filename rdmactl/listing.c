@@ -20,7 +20,7 @@ const json_t *listing_value(const json_t *row, const char *key) {
 }
 
 /* "KEY=VALUE": whether that is so of the row. */
-static bool fits(const json_t *row, const char *where) {
+static bool row_fits(const json_t *row, const char *where) {
     const char *equals = strchr(where, '=');
     char key[64], text[64];
     snprintf(key, sizeof(key), "%.*s", (int)(equals - where), where);
@@ -66,7 +66,7 @@ int listing_filter(const struct listing *l, json_t *list) {
     if (!is_key(list, key))
         return fail_key(json_array_get(list, 0), key);
     while (i-- > 0)
-        if (!fits(json_array_get(list, i), l->where))
+        if (!row_fits(json_array_get(list, i), l->where))
             json_array_remove(list, i);
     return EXIT_GOOD;
 }

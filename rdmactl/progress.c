@@ -29,7 +29,8 @@ static const char *clock_text(char buf[CELL_MAX], double seconds) {
     return buf;
 }
 
-static void draw(struct progress *p, uint64_t done, uint64_t total, double rate, bool over) {
+static void progress_draw(struct progress *p, uint64_t done, uint64_t total, double rate,
+                          bool over) {
     char bar[48] = "", have[CELL_MAX], fast[CELL_MAX], left[CELL_MAX], time[CELL_MAX + 16] = "";
     if (total) {
         double share = (double)done / (double)total;
@@ -57,13 +58,13 @@ void progress_show(struct progress *p, uint64_t done, uint64_t total) {
     p->rate += (part < 1 ? part : 1) * (rate - p->rate);
     p->shown_s = now;
     p->shown_done = done;
-    draw(p, done, total, p->rate, false);
+    progress_draw(p, done, total, p->rate, false);
 }
 
 void progress_end(struct progress *p, uint64_t done, uint64_t total) {
     double span = cli_now_s() - p->start_s;
     if (!p->shown)
         return;
-    draw(p, done, total, span > 0 ? (double)(done - p->before) / span : 0, true);
+    progress_draw(p, done, total, span > 0 ? (double)(done - p->before) / span : 0, true);
     fputc('\n', stderr);
 }

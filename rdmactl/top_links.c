@@ -4,7 +4,7 @@
  */
 #include "rdmactl/top.h"
 
-#define COLUMNS 11
+#define LINK_COLUMNS 11
 
 static struct top_rank link_rank(const struct link_rate *r, enum sort_key key, size_t at) {
     const double by[SORT_KEYS] = {[SORT_BYTES] = r->rates.bytes_read + r->rates.bytes_written,
@@ -39,13 +39,13 @@ static void link_cells(struct table *t, const struct link_rate *r, double span_s
 
 struct table *top_links(const json_t *before, const json_t *after, double span_s,
                         enum sort_key key) {
-    static const char *const head[COLUMNS] = {"PEER",  "NODE",   "FABRIC",     "STATE",
-                                              "OPS/S", "READ/S", "WRITTEN/S",  "P50",
-                                              "P99",   "QUEUE",  "RETRANSMITS"};
-    struct table *t = table_new(COLUMNS);
+    static const char *const head[LINK_COLUMNS] = {"PEER",  "NODE",   "FABRIC",     "STATE",
+                                                   "OPS/S", "READ/S", "WRITTEN/S",  "P50",
+                                                   "P99",   "QUEUE",  "RETRANSMITS"};
+    struct table *t = table_new(LINK_COLUMNS);
     size_t count = 0;
     struct link_rate *rate = sorted_rates(before, after, span_s, key, &count);
-    for (unsigned k = 0; k < COLUMNS; k++)
+    for (unsigned k = 0; k < LINK_COLUMNS; k++)
         table_cell(t, k == 0 || k > 3, head[k]);
     for (size_t i = 0; i < count; i++)
         link_cells(t, &rate[i], span_s);

@@ -8,7 +8,7 @@
 #include "rdmactl/top.h"
 #include <stdlib.h>
 
-#define COLUMNS 10
+#define PEER_COLUMNS 10
 
 struct peer_sum {
     struct top_rank rank; /* first: top_sort */
@@ -96,12 +96,13 @@ static void peer_cells(struct table *t, const struct peer_sum *p, double span_s)
 
 struct table *top_peers(const json_t *before, const json_t *after, double span_s,
                         enum sort_key key) {
-    static const char *const head[COLUMNS] = {"PEER", "LINKS", "OPS/S", "READ/S", "WRITTEN/S",
-                                              "P50",  "P99",   "QUEUE", "FAILED", "RETRANSMITS"};
-    struct table *t = table_new(COLUMNS);
+    static const char *const head[PEER_COLUMNS] = {"PEER",      "LINKS",      "OPS/S", "READ/S",
+                                                   "WRITTEN/S", "P50",        "P99",   "QUEUE",
+                                                   "FAILED",    "RETRANSMITS"};
+    struct table *t = table_new(PEER_COLUMNS);
     size_t count = 0;
     struct peer_sum *sums = sum_peers(before, after, span_s, key, &count);
-    for (unsigned k = 0; k < COLUMNS; k++)
+    for (unsigned k = 0; k < PEER_COLUMNS; k++)
         table_cell(t, k > 0, head[k]);
     for (size_t i = 0; i < count; i++)
         peer_cells(t, &sums[i], span_s);

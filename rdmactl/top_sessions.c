@@ -10,7 +10,7 @@
 #include "rdmactl/top.h"
 #include <stdlib.h>
 
-#define COLUMNS 15
+#define SESSION_COLUMNS 15
 
 struct session_rate {
     struct top_rank rank; /* first: top_sort */
@@ -21,7 +21,7 @@ struct session_rate {
     double throttled; /* the user, 0 to 1 of the time */
 };
 
-static const json_t *former_of(const json_t *before, const json_t *row) {
+static const json_t *session_former(const json_t *before, const json_t *row) {
     json_int_t id = json_integer_value(json_object_get(row, "id"));
     size_t i;
     json_t *old;
@@ -70,7 +70,7 @@ static struct session_rate *rate_sessions(const json_t *before, const json_t *af
     if (!out)
         return NULL;
     json_array_foreach(after, i, row) {
-        out[i] = rate_session(former_of(before, row), row, span_s);
+        out[i] = rate_session(session_former(before, row), row, span_s);
         out[i].rank = session_rank(&out[i], key, i);
     }
     add_shares(out, *count);
@@ -97,14 +97,14 @@ static void session_cells(struct table *t, const struct session_rate *s) {
 
 struct table *top_sessions(const json_t *before, const json_t *after, double span_s,
                            enum sort_key key) {
-    static const char *const head[COLUMNS] = {"ID",    "NAME",   "UID",       "PID",       "MEMORY",
-                                              "OPS/S", "READ/S", "WRITTEN/S", "P50",       "P99",
-                                              "QUEUE", "SHARE",  "WEIGHT",    "THROTTLED", "STATE"};
+    static const char *const head[SESSION_COLUMNS] = {
+        "ID",  "NAME", "UID",   "PID",   "MEMORY", "OPS/S",     "READ/S", "WRITTEN/S",
+        "P50", "P99",  "QUEUE", "SHARE", "WEIGHT", "THROTTLED", "STATE"};
     size_t count = 0;
     struct session_rate *rate = rate_sessions(before, after, span_s, key, &count);
-    struct table *t = table_new(COLUMNS);
-    for (unsigned i = 0; i < COLUMNS; i++)
-        table_cell(t, i != 1 && i != COLUMNS - 1, head[i]);
+    struct table *t = table_new(SESSION_COLUMNS);
+    for (unsigned i = 0; i < SESSION_COLUMNS; i++)
+        table_cell(t, i != 1 && i != SESSION_COLUMNS - 1, head[i]);
     for (size_t i = 0; i < count; i++)
         session_cells(t, &rate[i]);
     free(rate);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COLUMNS 12
+#define USER_COLUMNS 12
 
 struct user_rate {
     struct top_rank rank; /* first: top_sort */
@@ -20,7 +20,7 @@ struct user_rate {
     struct top_latency latency;
 };
 
-static const json_t *former_of(const json_t *before, const json_t *row) {
+static const json_t *user_former(const json_t *before, const json_t *row) {
     size_t i;
     json_t *old;
     json_array_foreach(before, i, old) {
@@ -60,7 +60,7 @@ static struct user_rate *rate_users(const json_t *before, const json_t *after, d
         return NULL;
     json_array_foreach(after, i, row) {
         struct user_rate *u = &out[*count];
-        if (!rate_user(former_of(before, row), row, span_s, u))
+        if (!rate_user(user_former(before, row), row, span_s, u))
             continue;
         u->rank = user_rank(u, key, i);
         all += top_cost(&u->rates);
@@ -90,13 +90,13 @@ static void user_cells(struct table *t, const struct user_rate *u) {
 
 struct table *top_users(const json_t *before, const json_t *after, double span_s,
                         enum sort_key key) {
-    static const char *const head[COLUMNS] = {"UID",    "SESSIONS",  "MEMORY", "OPS/S",
-                                              "READ/S", "WRITTEN/S", "P50",    "P99",
-                                              "QUEUE",  "SHARE",     "WEIGHT", "THROTTLED"};
+    static const char *const head[USER_COLUMNS] = {"UID",    "SESSIONS",  "MEMORY", "OPS/S",
+                                                   "READ/S", "WRITTEN/S", "P50",    "P99",
+                                                   "QUEUE",  "SHARE",     "WEIGHT", "THROTTLED"};
     size_t count = 0;
     struct user_rate *rate = rate_users(before, after, span_s, key, &count);
-    struct table *t = table_new(COLUMNS);
-    for (unsigned i = 0; i < COLUMNS; i++)
+    struct table *t = table_new(USER_COLUMNS);
+    for (unsigned i = 0; i < USER_COLUMNS; i++)
         table_cell(t, true, head[i]);
     for (size_t i = 0; i < count; i++)
         user_cells(t, &rate[i]);

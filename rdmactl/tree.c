@@ -14,7 +14,7 @@ struct record {
 };
 _Static_assert(sizeof(struct record) == TREE_RECORD, "a record has no holes");
 
-bool tree_add(struct tree *t, const char *name, mode_t mode, uint64_t size, unsigned depth) {
+bool tree_append(struct tree *t, const char *name, mode_t mode, uint64_t size, unsigned depth) {
     size_t length = strlen(name);
     struct record r = {size, mode, (uint16_t)depth, (uint16_t)length};
     if (t->room - t->bytes < sizeof(r) + length) {

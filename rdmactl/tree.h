@@ -42,7 +42,7 @@ struct tree {
 };
 
 /* Appends; false: no memory. */
-bool tree_add(struct tree *t, const char *name, mode_t mode, uint64_t size, unsigned depth);
+bool tree_append(struct tree *t, const char *name, mode_t mode, uint64_t size, unsigned depth);
 /* Judges t->list, which somebody else made, and fills entry, count and contents. NULL, or what is
  * wrong with it. */
 const char *tree_judge(struct tree *t, uint64_t contents, uint32_t max_entries, unsigned max_depth);

@@ -57,8 +57,8 @@ static int walk_entry(struct walk *w, int dir, const char *name, unsigned depth)
     if (w->scan->tree.count == TREE_ENTRIES)
         return cli_fail("RDMAD_E_LIMIT", "%s has more than %u entries: share its parts", w->file,
                         TREE_ENTRIES);
-    if (!tree_add(&w->scan->tree, name, st.st_mode & (S_IFMT | 0777),
-                  directory ? 0 : (uint64_t)st.st_size, depth))
+    if (!tree_append(&w->scan->tree, name, st.st_mode & (S_IFMT | 0777),
+                     directory ? 0 : (uint64_t)st.st_size, depth))
         return cli_fail("RDMAD_E_NOMEM", "out of memory for the list of %s", w->file);
     return directory ? walk_into(w, dir, name, depth) : EXIT_GOOD;
 }

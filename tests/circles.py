@@ -74,7 +74,7 @@ class Source:
 
     def __init__(self, path, text):
         self.includes = INCLUDE.findall(COMMENT.sub(" ", text))
-        self.globals, self.own, self.mentioned = set(), set(), set()
+        self.globals, self.own, self.mentioned, self.functions = set(), set(), set(), set()
         code = strip(text)
         for kind, rest in DIRECTIVE.findall(code):
             if kind == "define":
@@ -108,10 +108,14 @@ class Source:
             i += 1
 
     def function(self, head, body):
+        while "__attribute__" in head:
+            at = head.index("__attribute__")
+            del head[at:closing(head, at + 1, "()") + 1]
         for i, token in enumerate(head[:-1]):
             if is_word(token) and head[i + 1] == "(" and token not in NOT_FUNCTIONS:
                 if head[i + 3:i + 5] == [")", "("]:  # int (name)(...): not to be taken for a macro
                     token = head[i + 2]
+                self.functions.add(token)
                 self.define(token, "static" in head[:i])
                 # The parameters declare what the body may mention.
                 self.mentioned |= mentions_in(head[i + 1:] + ["{"] + body)
@@ -139,10 +143,10 @@ class Source:
             self.globals.add(name)
 
 
-def closing(tokens, at):
+def closing(tokens, at, pair="{}"):
     depth = 0
     for i in range(at, len(tokens)):
-        depth += (tokens[i] == "{") - (tokens[i] == "}")
+        depth += (tokens[i] == pair[0]) - (tokens[i] == pair[1])
         if depth == 0:
             return i
     return len(tokens) - 1
@@ -290,6 +294,9 @@ CASES = [
      0, "a -> b: b"),
     ("a circle by an inline function",
      {"a.h": "static inline int a(void) {\n    return b();\n}\n", "b.c": "int b(void) { return a(); }\n"},
+     0, "b -> a: a"),
+    ("a circle by a function with an attribute",
+     {"a.c": "__attribute__((format(printf, 1, 2))) void a(const char *say, ...) { b(); }\n", "b.c": "void b(void) { a(0); }\n"},
      0, "b -> a: a"),
     ("a member, a local, a parameter and a label of the same name",
      {"a.c": "void a(struct s *s, int b) { s->b = s->t.b(b); }\n"

@@ -8,8 +8,8 @@
 
 #define OTHER "other"
 
-static struct audit_count *row_of(struct audit_counts *c, enum audit_event event,
-                                  const char *cause) {
+static struct audit_count *audit_count_row(struct audit_counts *c, enum audit_event event,
+                                           const char *cause) {
     for (unsigned i = 0; i < c->used; i++)
         if (c->row[i].event == event && !strcmp(c->row[i].cause, cause))
             return &c->row[i];
@@ -17,10 +17,10 @@ static struct audit_count *row_of(struct audit_counts *c, enum audit_event event
 }
 
 void audit_count_add(struct audit_counts *c, enum audit_event event, const char *cause) {
-    struct audit_count *row = row_of(c, event, cause);
+    struct audit_count *row = audit_count_row(c, event, cause);
     if (!row && c->used >= AUDIT_COUNTS - AUDIT_EVENTS) {
         cause = OTHER;
-        row = row_of(c, event, cause);
+        row = audit_count_row(c, event, cause);
     }
     if (!row) {
         row = &c->row[c->used++];

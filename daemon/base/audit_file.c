@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int check(int fd, const char *path, struct error *err) {
+static int audit_file_check(int fd, const char *path, struct error *err) {
     struct stat st;
     if (fstat(fd, &st))
         return error_errno(err, RDMAD_E_CONFIG, "audit.file %s", path);
@@ -47,7 +47,7 @@ int audit_file_open(struct audit_file *f, const char *path, struct error *err) {
         path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (fd < 0)
         return error_errno(err, RDMAD_E_CONFIG, "audit.file %s cannot be opened", path);
-    int rc = check(fd, path, err);
+    int rc = audit_file_check(fd, path, err);
     if (rc) {
         close(fd);
         return rc;
@@ -57,7 +57,7 @@ int audit_file_open(struct audit_file *f, const char *path, struct error *err) {
     return 0;
 }
 
-static bool write_all(const struct audit_file *f, const char *bytes, size_t size) {
+static bool audit_file_write(const struct audit_file *f, const char *bytes, size_t size) {
     ssize_t n;
     do {
         n = write(f->fd, bytes, size);
@@ -70,9 +70,9 @@ static bool write_all(const struct audit_file *f, const char *bytes, size_t size
 bool audit_file_append(struct audit_file *f, const char *line, size_t size) {
     if (f->fd < 0)
         return true;
-    if (f->torn && !write_all(f, "\n", 1))
+    if (f->torn && !audit_file_write(f, "\n", 1))
         return false;
-    f->torn = !write_all(f, line, size);
+    f->torn = !audit_file_write(f, line, size);
     return !f->torn;
 }
 

@@ -19,7 +19,7 @@ static bool is_bad(enum audit_event event) {
     return event == AUDIT_REFUSED || event == AUDIT_THROTTLED || event == AUDIT_VIOLATED;
 }
 
-static bool is_over(uint64_t since_ns, uint64_t now_ns) {
+static bool minute_is_over(uint64_t since_ns, uint64_t now_ns) {
     return now_ns - since_ns >= MINUTE_NS;
 }
 
@@ -95,7 +95,7 @@ static struct audit_row *row_find(struct audit_limit *l, enum audit_class class,
 /* Repetitions get half of what a class may have: the rest is for those who come first. */
 static bool share_pass(struct audit_share *s, bool bad, bool first, uint64_t now_ns) {
     uint32_t most = bad ? AUDIT_CLASS_LINES_BAD : AUDIT_CLASS_LINES;
-    if (is_over(s->since_ns, now_ns)) {
+    if (minute_is_over(s->since_ns, now_ns)) {
         s->since_ns = now_ns;
         s->lines = 0;
     }
@@ -112,7 +112,7 @@ bool audit_limit_pass(struct audit_limit *l, enum audit_event event, const char 
     bool bad = is_bad(event);
     name_origin(who, origin);
     struct audit_row *row = row_find(l, class, event, cause, origin);
-    if (!row->cause || is_over(row->since_ns, now_ns)) {
+    if (!row->cause || minute_is_over(row->since_ns, now_ns)) {
         row->cause = cause;
         row->since_ns = now_ns;
         row->lines = 0;
@@ -167,13 +167,13 @@ static bool class_tell(struct audit_limit *l, enum audit_class class, bool all, 
                        struct audit_skipped *out) {
     for (unsigned i = 0; i < AUDIT_ROWS; i++) {
         struct audit_row *row = &l->rows[class][i];
-        if (row->cause && (all || is_over(row->since_ns, now_ns)) &&
+        if (row->cause && (all || minute_is_over(row->since_ns, now_ns)) &&
             row_tell(&l->shares[class][is_bad(row->event)], row, out))
             return true;
     }
     for (unsigned bad = 0; bad < 2; bad++) {
         struct audit_share *s = &l->shares[class][bad];
-        if ((all || is_over(s->since_ns, now_ns)) && share_tell(s, class, bad, out))
+        if ((all || minute_is_over(s->since_ns, now_ns)) && share_tell(s, class, bad, out))
             return true;
     }
     return false;

@@ -79,8 +79,8 @@ struct line {
 };
 
 /* The largest record fits (AUDIT_LINE_MAX); a mistake in that is cut, not written beyond. */
-static void put(struct line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct line *l, const char *format, ...) {
+static void line_put(struct line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void line_put(struct line *l, const char *format, ...) {
     size_t room = AUDIT_LINE_MAX - l->used;
     va_list ap;
     va_start(ap, format);
@@ -90,45 +90,45 @@ static void put(struct line *l, const char *format, ...) {
         l->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-static void put_text(struct line *l, const char *key, const char *text) {
+static void line_put_text(struct line *l, const char *key, const char *text) {
     char plain[4 * RDMAD_TEXT_MAX + 128];
     size_t used = 0;
     log_escape(plain, sizeof(plain), &used, text);
-    put(l, ",\"%s\":\"", key);
+    line_put(l, ",\"%s\":\"", key);
     for (const char *c = plain; *c; c++)
-        put(l, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    put(l, "\"");
+        line_put(l, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    line_put(l, "\"");
 }
 
-static void put_time(struct line *l, const struct timespec *at) {
+static void line_put_time(struct line *l, const struct timespec *at) {
     struct tm tm;
     gmtime_r(&at->tv_sec, &tm);
-    put(l, "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ\"", tm.tm_year + 1900, tm.tm_mon + 1,
-        tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, at->tv_nsec / 1000);
+    line_put(l, "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ\"", tm.tm_year + 1900,
+             tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, at->tv_nsec / 1000);
 }
 
 size_t audit_record_json(const struct audit_record *r, char line[AUDIT_LINE_MAX]) {
     struct line l = {.buf = line};
-    put_time(&l, &r->at);
-    put_text(&l, "event", audit_event_name(r->event));
-    put_text(&l, "cause", r->cause);
+    line_put_time(&l, &r->at);
+    line_put_text(&l, "event", audit_event_name(r->event));
+    line_put_text(&l, "cause", r->cause);
     if (r->kind == AUDIT_USER)
-        put(&l, ",\"uid\":%u", (unsigned)r->uid);
+        line_put(&l, ",\"uid\":%u", (unsigned)r->uid);
     if (r->kind == AUDIT_USER && r->pid)
-        put(&l, ",\"pid\":%d", (int)r->pid);
+        line_put(&l, ",\"pid\":%d", (int)r->pid);
     if (r->tenant[0])
-        put_text(&l, "tenant", r->tenant);
+        line_put_text(&l, "tenant", r->tenant);
     if (r->kind == AUDIT_PEER) {
-        put_text(&l, "peer", r->peer);
-        put_text(&l, "address", r->address);
+        line_put_text(&l, "peer", r->peer);
+        line_put_text(&l, "address", r->address);
     }
     if (r->object) {
-        put_text(&l, "object", r->object);
-        put(&l, ",\"id\":%" PRIu64, r->id);
+        line_put_text(&l, "object", r->object);
+        line_put(&l, ",\"id\":%" PRIu64, r->id);
     }
     if (r->skipped)
-        put(&l, ",\"skipped\":%" PRIu64, r->skipped);
-    put_text(&l, "text", r->text);
-    put(&l, "}\n");
+        line_put(&l, ",\"skipped\":%" PRIu64, r->skipped);
+    line_put_text(&l, "text", r->text);
+    line_put(&l, "}\n");
     return l.used;
 }

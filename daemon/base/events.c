@@ -37,7 +37,7 @@ static struct {
 } events = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Under the lock, all of these. */
-static struct event_owner *owner_of(const struct audit_who *who) {
+static struct event_owner *event_owner_of(const struct audit_who *who) {
     struct event_owner *idle = NULL;
     const char *tenant = who->tenant ? who->tenant : "";
     if (who->kind != AUDIT_USER)
@@ -56,7 +56,7 @@ static struct event_owner *owner_of(const struct audit_who *who) {
     return idle;
 }
 
-static unsigned weight_of(const struct event_owner *o) {
+static unsigned owner_weight(const struct event_owner *o) {
     return o == &events.owner[DAEMON] ? o->count / DAEMON_COUNTS_AS : o->count;
 }
 
@@ -65,7 +65,7 @@ static struct kept_row *take_row(void) {
     if (events.used < EVENTS_MAX)
         return &events.row[events.used++];
     for (unsigned i = 1; i < OWNERS; i++)
-        if (events.owner[i].count && weight_of(&events.owner[i]) >= weight_of(most))
+        if (events.owner[i].count && owner_weight(&events.owner[i]) >= owner_weight(most))
             most = &events.owner[i];
     most->count--;
     return list_entry(list_pop(&most->rows), struct kept_row, node);
@@ -83,7 +83,7 @@ void events_add(const char *what, const char *cause, const struct audit_who *who
     pthread_mutex_lock(&events.lock);
     init_lists();
     struct kept_row *kept = take_row();
-    struct event_owner *owner = owner_of(who);
+    struct event_owner *owner = event_owner_of(who);
     struct event_row *row = &kept->row;
     *row = (struct event_row){.number = ++events.last,
                               .at_ns = clock_now_ns(),

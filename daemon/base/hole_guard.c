@@ -26,7 +26,7 @@
 #endif
 
 static int uffd = -1;
-static char missing[128] = "it was not asked for";
+static char why_unguarded[128] = "it was not asked for";
 
 static int guard_open(void) {
     struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_SIGBUS};
@@ -71,19 +71,19 @@ void hole_guard_install(void) {
         uffd = fd;
         return;
     }
-    snprintf(missing, sizeof(missing), "userfaultfd(2) with SIGBUS does not work here (%s)",
-             strerror(errno));
+    snprintf(why_unguarded, sizeof(why_unguarded),
+             "userfaultfd(2) with SIGBUS does not work here (%s)", strerror(errno));
     if (fd >= 0)
         close(fd);
 }
 
 const char *hole_guard_missing(void) {
-    return uffd < 0 ? missing : NULL;
+    return uffd < 0 ? why_unguarded : NULL;
 }
 
 int hole_guard_add(void *base, size_t bytes, struct error *err) {
     if (uffd < 0)
-        return error_set(err, RDMAD_E_UNSUPPORTED, "memory cannot be guarded: %s", missing);
+        return error_set(err, RDMAD_E_UNSUPPORTED, "memory cannot be guarded: %s", why_unguarded);
     if (guard_range(uffd, base, bytes))
         return error_errno(err, RDMAD_E_SYSTEM, "memory of %zu bytes cannot be guarded", bytes);
     return 0;

@@ -6,12 +6,12 @@
 #include "daemon/base/clock.h"
 #include <string.h>
 
-static bool is_over(uint64_t since_ns, uint64_t now_ns) {
+static bool second_is_over(uint64_t since_ns, uint64_t now_ns) {
     return now_ns - since_ns >= NSEC_PER_SEC;
 }
 
 /* The row of whose, or a free one, or the oldest, whose count is the place's from now on. */
-static struct log_row *row_find(struct log_limit *l, uint64_t whose) {
+static struct log_row *log_row_find(struct log_limit *l, uint64_t whose) {
     struct log_row *best = l->rows;
     for (unsigned i = 0; i < LOG_ROWS; i++) {
         struct log_row *row = &l->rows[i];
@@ -27,7 +27,7 @@ static struct log_row *row_find(struct log_limit *l, uint64_t whose) {
 }
 
 static bool place_pass(struct log_limit *l, bool first, uint64_t now_ns) {
-    if (is_over(l->since_ns, now_ns)) {
+    if (second_is_over(l->since_ns, now_ns)) {
         l->since_ns = now_ns;
         l->lines = 0;
     }
@@ -38,8 +38,8 @@ static bool place_pass(struct log_limit *l, bool first, uint64_t now_ns) {
 }
 
 bool log_limit_pass(struct log_limit *l, uint64_t whose, uint64_t now_ns, uint32_t *dropped) {
-    struct log_row *row = row_find(l, whose);
-    if (is_over(row->since_ns, now_ns)) {
+    struct log_row *row = log_row_find(l, whose);
+    if (second_is_over(row->since_ns, now_ns)) {
         row->since_ns = now_ns;
         row->lines = 0;
     }

@@ -74,7 +74,7 @@ static bool write_next(void) {
     return true;
 }
 
-static bool write_lost(void) {
+static bool log_queue_write_lost(void) {
     uint64_t lost = queue.lost;
     if (!lost)
         return false;
@@ -88,7 +88,7 @@ static bool write_lost(void) {
 static void *log_run(void *arg) {
     (void)arg;
     pthread_mutex_lock(&queue.lock);
-    while (write_next() || write_lost() || queue.state == LOG_QUEUED)
+    while (write_next() || log_queue_write_lost() || queue.state == LOG_QUEUED)
         if (!queue.used && !queue.lost && queue.state == LOG_QUEUED)
             pthread_cond_wait(&queue.work, &queue.lock);
     queue.state = LOG_DIRECT;

@@ -13,8 +13,8 @@ static bool was_told_lately(const struct repeats_row *row, uint64_t now_ns) {
 
 /* Its own, else one that is free or has waited longest, which goes to *gone; NULL: each was told
  * lately. */
-static struct repeats_row *row_of(struct repeats *r, const char *name, int code, uint64_t now_ns,
-                                  struct repeats_row *gone) {
+static struct repeats_row *repeats_row_of(struct repeats *r, const char *name, int code,
+                                          uint64_t now_ns, struct repeats_row *gone) {
     struct repeats_row *free = NULL;
     for (unsigned i = 0; i < REPEATS_ROWS; i++) {
         struct repeats_row *row = &r->row[i];
@@ -34,7 +34,7 @@ static struct repeats_row *row_of(struct repeats *r, const char *name, int code,
 uint64_t repeats_count(struct repeats *r, const char *name, int code, uint64_t now_ns,
                        uint64_t *since_ns, struct repeats_row *gone) {
     *gone = (struct repeats_row){0};
-    struct repeats_row *row = row_of(r, name, code, now_ns, gone);
+    struct repeats_row *row = repeats_row_of(r, name, code, now_ns, gone);
     if (!row)
         row = &r->others;
     row->untold++;

@@ -18,7 +18,7 @@ static bool is_loopback(const char *host) {
     return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-static const char *parse_one(const char *place, struct metrics_at *out) {
+static const char *metrics_place_parse(const char *place, struct metrics_at *out) {
     if (!strcmp(place, "unix")) {
         if (out->local)
             return "has unix twice";
@@ -47,7 +47,7 @@ const char *metrics_at_parse(const char *text, struct metrics_at *out) {
         if (n >= sizeof(place))
             return "is too long for an address of loopback and a port";
         snprintf(place, sizeof(place), "%.*s", (int)n, text);
-        wrong = parse_one(place, out);
+        wrong = metrics_place_parse(place, out);
         more = text[n] == ',';
         text += n + more;
         text += more && *text == ' ';

@@ -16,7 +16,7 @@
 
 #define ID_MAX (UINT32_MAX - 1) /* the largest is nobody's: it means "unchanged" */
 
-static int no_memory(const struct parse *p) {
+static int rules_no_memory(const struct parse *p) {
     return error_set(p->err, RDMAD_E_NOMEM, "%s: out of memory for its rules", p->name);
 }
 
@@ -126,7 +126,7 @@ static int parse_list(const struct parse *p, const struct text_path *at, enum ru
         if (rc)
             return rc;
         if (rule_list_add(out, json_string_value(one)))
-            return no_memory(p);
+            return rules_no_memory(p);
     }
     return 0;
 }
@@ -267,8 +267,8 @@ static int parse_match(const struct parse *p, const struct text_path *at, bool p
 
 /* ---- a rule ------------------------------------------------------------------------------ */
 
-static int unknown_key(const struct parse *p, const struct text_path *at, const char *key,
-                       unsigned whose, bool limit) {
+static int rule_key_unknown(const struct parse *p, const struct text_path *at, const char *key,
+                            unsigned whose, bool limit) {
     char known[600] = "";
     struct error e;
     for (unsigned k = limit ? RULE_LIMITS : 0; k < (limit ? RULE_KEYS : RULE_LIMITS); k++)
@@ -289,7 +289,7 @@ static int parse_key(const struct parse *p, const struct text_path *at, const ch
     unsigned whose = peer ? RULE_OF_PEER : RULE_OF_USER;
     enum rule_key k = rule_key_find(key, whose, limit);
     if (k == RULE_KEYS)
-        return unknown_key(p, at, key, whose, limit);
+        return rule_key_unknown(p, at, key, whose, limit);
     return parse_value(p, at, k, value, &r->value[k]);
 }
 
@@ -315,7 +315,7 @@ static int parse_rule(const struct parse *p, const struct text_path *at, bool pe
         return parse_wrong_type(p, at, "a rule", "an object", value);
     struct rule *r = rules_add(p->config->rules, peer, p->name);
     if (!r)
-        return no_memory(p);
+        return rules_no_memory(p);
     if (peer)
         strcpy(r->peer, "*");
     json_object_foreach(value, key, one) {
@@ -424,7 +424,7 @@ static int parse_socket(const struct parse *p, const struct text_path *at, json_
     s.line = (unsigned)line;
     struct rule_socket *added = rules_add_socket(p->config->rules);
     if (!added)
-        return no_memory(p);
+        return rules_no_memory(p);
     *added = s;
     return 0;
 }

@@ -21,7 +21,7 @@ static void act_done(void *arg, const struct error *result) {
 }
 
 /* What somebody does not see is not there for it. */
-static bool is_own(const struct ctl_call *call, const struct session *s) {
+static bool session_is_own(const struct ctl_call *call, const struct session *s) {
     return s->uid == ctl_caller(call)->who.uid && !s->tenant;
 }
 
@@ -29,7 +29,7 @@ static bool is_own(const struct ctl_call *call, const struct session *s) {
 void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
     uint64_t id = rpc_uint(params, "id");
     struct lease *lease = lease_by_id(ctl_state(call)->leases, id);
-    if (!lease || !(ctl_may_act(call) || is_own(call, lease->owner))) {
+    if (!lease || !(ctl_may_act(call) || session_is_own(call, lease->owner))) {
         struct error why;
         error_set(&why, RDMAD_E_NO_LEASE,
                   "no lease %" PRIu64 " is alive here; lease show --all tells what ended", id);
@@ -44,7 +44,7 @@ static struct session *find_session(struct ctl_call *call, const json_t *params)
     uint64_t id = rpc_uint(params, "id");
     struct session *s = session_find(ctl_state(call), id);
     struct error why;
-    if (s && !s->closing && (ctl_may_act(call) || is_own(call, s)))
+    if (s && !s->closing && (ctl_may_act(call) || session_is_own(call, s)))
         return s;
     error_set(&why, RDMAD_E_HANDLE,
               "no session %" PRIu64 " is open here; session show lists "

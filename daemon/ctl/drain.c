@@ -30,7 +30,7 @@ static void drained_add(struct drained *d, const struct session *s) {
                                         s->name, "ops_inflight", ops));
 }
 
-static void each_peer(void *arg, const struct peer_view *v) {
+static void drained_add_peer(void *arg, const struct peer_view *v) {
     struct drained *d = arg;
     if (v->direction[0] == 'i')
         d->attached += (json_int_t)v->attachments;
@@ -41,7 +41,7 @@ static void drain_reply(struct ctl_call *call) {
     struct drained d = {.holders = json_array()};
     list_for_each (node, &st->sessions)
         drained_add(&d, list_entry(node, struct session, node));
-    peers_view(st->peers, each_peer, &d);
+    peers_view(st->peers, drained_add_peer, &d);
     ctl_reply(call, json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "draining", st->draining,
                               "done", st->draining && drain_settled(st) && !d.ops, "life",
                               (json_int_t)st->life.number, "ops_inflight", d.ops, "sessions",

@@ -156,7 +156,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
         conn_answer(c, answer, openmetrics);
 }
 
-static void on_accepted(void *user, int fd) {
+static void on_door_accepted(void *user, int fd) {
     struct door *d = user;
     struct state *st = d->metrics->state;
     struct event_base *base = st->base;
@@ -193,7 +193,7 @@ static void on_connected(evutil_socket_t fd, short what, void *arg) {
     (void)what;
     int conn = accept4((int)fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (conn >= 0)
-        on_accepted(d, conn);
+        on_door_accepted(d, conn);
     else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         const struct timeval rest = {.tv_usec = REST_US};
         LOG_LIMITED(WARNING, ("metrics.listen: nobody is let in: %s", strerror(errno)));
@@ -251,7 +251,7 @@ static int listen_locally(struct door *d, struct error *err) {
     add_place(d->metrics, path);
     const struct listener_spec spec = {
         .path = path, .type = SOCK_STREAM, .mode = 0660, .group = (gid_t)-1, .activated = -1};
-    return listener_new(st->base, &spec, on_accepted, d, &d->listener, err);
+    return listener_new(st->base, &spec, on_door_accepted, d, &d->listener, err);
 }
 
 static int metrics_listen(struct metrics *m, struct error *err) {

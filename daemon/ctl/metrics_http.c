@@ -23,7 +23,7 @@ static size_t head_of(const char *bytes, size_t size) {
     return 0;
 }
 
-static bool begins(const char *bytes, size_t size, const char *with) {
+static bool bytes_begin_with(const char *bytes, size_t size, const char *with) {
     size_t length = strlen(with);
     return size >= length && !memcmp(bytes, with, length);
 }
@@ -39,9 +39,9 @@ static enum metrics_answer judge_line(const char *line, size_t size) {
     path++;
     size_t left = size - (size_t)(path - line);
     const char *version = memchr(path, ' ', left);
-    if (!version || !begins(version, left - (size_t)(version - path), " HTTP/1."))
+    if (!version || !bytes_begin_with(version, left - (size_t)(version - path), " HTTP/1."))
         return METRICS_BAD;
-    if (!begins(line, size, "GET "))
+    if (!bytes_begin_with(line, size, "GET "))
         return METRICS_METHOD;
     size_t length = (size_t)(version - path);
     const char *query = memchr(path, '?', length);

@@ -108,7 +108,7 @@ static json_t *status_traffic(const struct plane_counters *c, const struct chann
 }
 
 /* How ops ended: everybody's by kind and route, too, or the caller's own. */
-static void add_tally(const struct ctl_call *call, json_t *answer) {
+static void status_tally(const struct ctl_call *call, json_t *answer) {
     const struct state *st = ctl_state(call);
     const bool all = ctl_sees_all(call);
     struct plane_tally tally;
@@ -203,7 +203,7 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
         "identity", status_identity(st), "life", (json_int_t)st->life.number, "upgraded",
         status_upgraded(st));
     if (answer) {
-        add_tally(call, answer);
+        status_tally(call, answer);
         json_object_set_new(answer, "silent_threads", status_silent(st));
         json_object_set_new(answer, "metrics_at", json_string(metrics_where(st->metrics)));
     }

@@ -55,7 +55,7 @@ static void tracer_gone(struct ctl_hold *hold) {
     tracer_free(container_of(hold, struct tracer, hold));
 }
 
-static int check_room(const struct ctl_call *call, struct error *err) {
+static int tracers_check_room(const struct ctl_call *call, struct error *err) {
     const uid_t uid = ctl_caller(call)->who.uid;
     unsigned all = 0, plain = 0, own = 0;
     for (const struct tracer *t = ctl_state(call)->tracers; t; t = t->next) {
@@ -153,7 +153,7 @@ static json_t *number_or_null(uint64_t number) {
     return number && number <= INT64_MAX ? json_integer((json_int_t)number) : json_null();
 }
 
-static json_t *op_name(uint8_t opcode) {
+static json_t *opcode_json(uint8_t opcode) {
     char text[16];
     if (opcode < RDMAD_OP_COUNT && op_names[opcode])
         return json_string(op_names[opcode]);
@@ -162,14 +162,14 @@ static json_t *op_name(uint8_t opcode) {
 }
 
 /* epoch_ns: the tracer's. */
-static json_t *row_of(const struct state *st, const struct plane_traced *r, uint64_t epoch_ns) {
+static json_t *trace_row(const struct state *st, const struct plane_traced *r, uint64_t epoch_ns) {
     const char *route = r->route == PLANE_LINK ? "link" : r->route == PLANE_LOCAL ? "local" : NULL;
     const char *status = r->begun ? NULL : !r->status ? "RDMAD_OK" : rdmad_error_name(r->status);
     return json_pack("{s:I, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s?, s:s?, s:o}",
                      "time_us", (json_int_t)((r->at_ns + epoch_ns) / NSEC_PER_USEC), "what",
                      r->begun ? "begun" : "ended", "session", (json_int_t)r->session, "uid",
                      (json_int_t)r->user.uid, "tenant", rows_tenant(st, r->user.tenant), "op",
-                     op_name(r->opcode), "user_data", rows_any_number(r->user_data), "lease",
+                     opcode_json(r->opcode), "user_data", rows_any_number(r->user_data), "lease",
                      number_or_null(r->lease), "bytes", (json_int_t)(r->bytes & INT64_MAX), "peer",
                      number_or_null(r->peer), "node", r->node[0] ? rows_text(r->node) : json_null(),
                      "route", route, "status", status, "latency_us",
@@ -181,7 +181,7 @@ static void tracer_reply(struct tracer *t, struct ctl_call *call) {
     json_t *list = records ? json_array() : NULL;
     unsigned count = list ? plane_trace_read(t->trace, records, ROWS_A_CALL) : 0;
     for (unsigned i = 0; i < count; i++)
-        json_array_append_new(list, row_of(t->state, &records[i], t->epoch_ns));
+        json_array_append_new(list, trace_row(t->state, &records[i], t->epoch_ns));
     free(records);
     ctl_reply(call, list ? json_pack("{s:o, s:I, s:b}", "ops", list, "dropped",
                                      (json_int_t)plane_trace_dropped(t->trace), "more",
@@ -215,7 +215,7 @@ static int trace_begin(struct ctl_call *call, const json_t *params, struct trace
     struct plane_trace_filter filter;
     int rc = read_filter(call, params, &filter, err);
     if (!rc)
-        rc = check_room(call, err);
+        rc = tracers_check_room(call, err);
     if (rc)
         return rc;
     struct tracer *t = calloc(1, sizeof(*t));

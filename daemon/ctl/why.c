@@ -187,7 +187,7 @@ static void why_channel(struct why *w) {
 /* ---- peers and their links --------------------------------------------------------------------
  */
 
-static void each_peer(void *arg, const struct peer_view *v) {
+static void say_peer(void *arg, const struct peer_view *v) {
     struct why *w = arg;
     if (v->id != w->id)
         return;
@@ -198,7 +198,7 @@ static void each_peer(void *arg, const struct peer_view *v) {
         v->fabric[0] ? v->fabric : "no fabric yet", v->fabric_why[0] ? ": " : "", v->fabric_why);
 }
 
-static void each_link(void *arg, const struct link_view *v) {
+static void say_link(void *arg, const struct link_view *v) {
     struct why *w = arg;
     if (v->peer != w->id)
         return;
@@ -215,12 +215,12 @@ static void each_link(void *arg, const struct link_view *v) {
 
 static void why_peer(struct why *w) {
     if (ctl_sees_all(w->call))
-        peers_view(ctl_state(w->call)->peers, each_peer, w);
+        peers_view(ctl_state(w->call)->peers, say_peer, w);
 }
 
 static void why_link(struct why *w) {
     if (ctl_sees_all(w->call))
-        links_view(ctl_state(w->call)->peers, each_link, w);
+        links_view(ctl_state(w->call)->peers, say_link, w);
 }
 
 /* ---- the call ---------------------------------------------------------------------------------

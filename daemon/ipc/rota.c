@@ -96,7 +96,7 @@ void rota_free(struct rota *r) {
     free(r);
 }
 
-static struct rota_user *find_or_make(struct rota *r, struct user_id who) {
+static struct rota_user *rota_find_or_make(struct rota *r, struct user_id who) {
     list_for_each (pos, &r->users) {
         struct rota_user *u = list_entry(pos, struct rota_user, node);
         if (user_id_same(u->who, who))
@@ -117,7 +117,7 @@ int rota_join(struct rota *r, struct rota_member *m, struct user_id who,
               void (*go_on)(struct rota_member *m)) {
     list_init(&m->node);
     m->go_on = go_on;
-    m->user = find_or_make(r, who);
+    m->user = rota_find_or_make(r, who);
     if (!m->user)
         return RDMAD_E_NOMEM;
     m->user->count++;

@@ -14,14 +14,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static int by_number(const void *a, const void *b) {
+static int by_descriptor(const void *a, const void *b) {
     int x = *(const int *)a, y = *(const int *)b;
     return (x > y) - (x < y);
 }
 
 static void close_others(int *keep, unsigned n) {
     unsigned from = 0;
-    qsort(keep, n, sizeof(*keep), by_number);
+    qsort(keep, n, sizeof(*keep), by_descriptor);
     for (unsigned i = 0; i < n; i++) {
         if ((unsigned)keep[i] > from)
             close_range(from, (unsigned)keep[i] - 1, 0);

@@ -70,8 +70,8 @@ static int check_resume(const struct session *s, const struct rdmad_channel_resu
     return parse_uri(req, uri, err);
 }
 
-static void fill(struct channel *ch, const struct rdmad_channel_resume_req *req,
-                 const struct rdmad_uri *uri) {
+static void channel_fill(struct channel *ch, const struct rdmad_channel_resume_req *req,
+                         const struct rdmad_uri *uri) {
     ch->accepted = req->accepted;
     ch->away_before_ms = req->waited_ms;
     ch->has_key = true;
@@ -100,7 +100,7 @@ void serve_channel_resume(const struct request *rq, const void *body) {
     ch = channel_open_new(rq, RDMAD_CHANNEL_RELIABLE, req->channel);
     if (!ch)
         return;
-    fill(ch, req, &uri);
+    channel_fill(ch, req, &uri);
     ch->seek = here ? channel_seek_local : NULL;
     if (req->accepted || here)
         channel_resume(ch);

@@ -78,8 +78,8 @@ static void answer_grant(const struct request *rq, struct lease *l) {
 }
 
 /* again NULL: a new one. */
-static void grant(const struct request *rq, const struct rdmad_lease_grant_req *req,
-                  const struct lease_again *again) {
+static void serve_grant(const struct request *rq, const struct rdmad_lease_grant_req *req,
+                        const struct lease_again *again) {
     char words[LEASE_WORDS];
     struct lease_terms terms;
     struct lease *l;
@@ -103,7 +103,7 @@ static void grant(const struct request *rq, const struct rdmad_lease_grant_req *
 }
 
 void serve_lease_grant(const struct request *rq, const void *body) {
-    grant(rq, body, NULL);
+    serve_grant(rq, body, NULL);
 }
 
 void serve_lease_resume(const struct request *rq, const void *body) {
@@ -114,7 +114,7 @@ void serve_lease_resume(const struct request *rq, const void *body) {
     if (origin_check_resumed(rq->session, "a lease", &err))
         serve_fail(rq, &err);
     else
-        grant(rq, &req->grant, &again);
+        serve_grant(rq, &req->grant, &again);
 }
 
 /* The caller's own lease, alive or ending. NULL: it has ended, as *ended tells, or (ended->id 0)

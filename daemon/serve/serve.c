@@ -126,7 +126,7 @@ static int check_header(const struct rdmad_msg_header *h, size_t size, struct er
     return 0;
 }
 
-static unsigned descriptors_of(uint16_t type) {
+static unsigned descriptors_wanted(uint16_t type) {
     return type == RDMAD_MSG_POOL_IMPORT || type == RDMAD_MSG_POOL_RESUME;
 }
 
@@ -147,7 +147,7 @@ static int check_import(int fd, struct error *err) {
 
 static int check_context(const struct session *s, const struct rdmad_msg_header *h, const int *fds,
                          unsigned nfds, struct error *err) {
-    unsigned want = descriptors_of(h->type);
+    unsigned want = descriptors_wanted(h->type);
     if (nfds < want)
         return error_set(err, RDMAD_E_FDS,
                          "a message of type %u comes with %u descriptor, this one came without",
@@ -187,7 +187,7 @@ static void take_message(struct session *s, const void *data, size_t size, int *
         unsigned char bytes[RDMAD_MSG_MAX];
     } body;
     memcpy(body.bytes, (const unsigned char *)data + sizeof(h), size - sizeof(h));
-    rq.fd = descriptors_of(h.type) ? fds : NULL;
+    rq.fd = descriptors_wanted(h.type) ? fds : NULL;
     table[h.type].handler(&rq, body.bytes);
 }
 

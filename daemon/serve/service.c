@@ -106,7 +106,7 @@ static int check_kept(const struct rdmad_kept *kept, struct error *err) {
 }
 
 /* Until the last is known the budget gives nothing. */
-static int keep(struct budget *b, const struct rdmad_kept *kept, struct error *err) {
+static int budget_keep_ranges(struct budget *b, const struct rdmad_kept *kept, struct error *err) {
     for (uint32_t i = 0; i < kept->count; i++) {
         if (budget_keep(b, kept->range[i].offset, kept->range[i].length, err))
             return err->code;
@@ -123,7 +123,7 @@ void serve_service_resume(const struct request *rq, const void *body) {
     if (origin_check_resumed(rq->session, "a service with what it gave", &err) ||
         check_kept(&req->kept, &err) || !(sv = listen_for(rq, &req->listen, true, &err))) {
         serve_fail(rq, &err);
-    } else if (sv->budget && keep(sv->budget, &req->kept, &err)) {
+    } else if (sv->budget && budget_keep_ranges(sv->budget, &req->kept, &err)) {
         service_close(sv);
         serve_fail(rq, &err);
     } else {
@@ -140,7 +140,8 @@ void serve_budget_resume(const struct request *rq, const void *body) {
         return;
     if (!sv->budget)
         error_set(&err, RDMAD_E_BUDGET, "service \"%s\" has no budget", sv->terms.name);
-    if (!sv->budget || check_kept(&req->kept, &err) || keep(sv->budget, &req->kept, &err))
+    if (!sv->budget || check_kept(&req->kept, &err) ||
+        budget_keep_ranges(sv->budget, &req->kept, &err))
         serve_fail(rq, &err);
     else
         serve_reply(rq, NULL, 0, NULL, 0);

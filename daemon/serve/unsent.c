@@ -37,7 +37,7 @@ static int undo(struct session *s, uint16_t type, uint64_t handle, struct undoin
     return pool_destroy(s, handle, undone, u, &none);
 }
 
-static const char *descriptors_of(uint16_t type) {
+static const char *descriptors_name(uint16_t type) {
     switch (type) {
     case RDMAD_MSG_RING_CREATE:
         return "ring's descriptors";
@@ -57,7 +57,7 @@ void serve_unsent(struct session *s, const void *answer, size_t size, const char
     memcpy(&h, answer, sizeof(h));
     struct request rq = {.session = s, .type = (uint16_t)(h.type & ~RDMAD_MSG_REPLY), .seq = h.seq};
     error_set(&err, RDMAD_E_LIMIT, "the %s cannot be passed on: %s; try again later",
-              descriptors_of(rq.type), why);
+              descriptors_name(rq.type), why);
     LOG_LIMITED_OF(log_of_user(session_user_id(s)), WARNING,
                    ("session %llu: %s", (unsigned long long)s->id, err.text));
     if (rq.type == RDMAD_MSG_LIFELINE) { /* nothing was made for it */

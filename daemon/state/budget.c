@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct error ok;
+
 #define DEFAULT_TTL_NS (60 * NSEC_PER_SEC)
 /* What a requester may have. Nobody else may get hold of what it was given. */
 #define GIVEN (RDMAD_RIGHTS_ALL & ~RDMAD_RIGHT_DELEGATE)
@@ -98,7 +100,6 @@ static void pieces_drop(struct budget *b, unsigned count) {
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void budget_check_free(struct budget *b) {
-    static const struct error ok;
     struct session_waiter closed = b->closed;
     struct list *node;
     if (!b->closing || b->count)
@@ -391,7 +392,7 @@ static void budget_make_lease(struct pool *pool, const struct lease_terms *terms
 }
 
 /* The memory is zero, or cannot be. */
-static void grant(struct order *o) {
+static void order_grant(struct order *o) {
     struct budget *b = o->budget;
     struct lease_terms terms = {
         .offset = b->offset + o->extent->offset,
@@ -447,7 +448,7 @@ static void zero_done(struct offload_job *job) {
     if (o->zeroed < o->extent->length && !o->vanished && !o->budget->closing)
         offload_post(o->budget->pool->session->state->offload, job);
     else
-        grant(o);
+        order_grant(o);
 }
 
 void budget_request(struct budget *b, const struct budget_ask *ask, budget_granted *done,
@@ -483,7 +484,7 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
         return;
     }
     zero_some(o, o->extent->length);
-    grant(o);
+    order_grant(o);
 }
 
 /* ---- what was handed over ---------------------------------------------------------------- */

@@ -106,8 +106,8 @@ static void channel_free(struct channel *ch) {
 }
 
 /* handle 0: any. */
-static int make(struct session *s, uint64_t handle, uint32_t kind, struct session_waiter opening,
-                struct channel **out, struct error *err) {
+static int channel_make(struct session *s, uint64_t handle, uint32_t kind,
+                        struct session_waiter opening, struct channel **out, struct error *err) {
     struct state *st = s->state;
     if (state_leaves(st) || s->closing)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and opens no more channels",
@@ -146,14 +146,15 @@ static int make(struct session *s, uint64_t handle, uint32_t kind, struct sessio
 
 int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
                 struct channel **out, struct error *err) {
-    return make(s, 0, kind, (struct session_waiter){opened, arg}, out, err);
+    return channel_make(s, 0, kind, (struct session_waiter){opened, arg}, out, err);
 }
 
 int channel_new_again(struct session *s, uint64_t handle, plane_done *opened, void *arg,
                       struct channel **out, struct error *err) {
     if (slots_get(&s->channels, handle))
         return error_set(err, RDMAD_E_EXISTS, "there is a channel %" PRIu64 " already", handle);
-    return make(s, handle, RDMAD_CHANNEL_RELIABLE, (struct session_waiter){opened, arg}, out, err);
+    return channel_make(s, handle, RDMAD_CHANNEL_RELIABLE, (struct session_waiter){opened, arg},
+                        out, err);
 }
 
 void channel_fail(struct channel *ch, const struct error *why) {
@@ -368,7 +369,7 @@ static void set_reason(struct channel *ch, int reason, const char *text) {
 }
 
 /* of: of its end, in the words of this side. Was the other end away, that is said, too. */
-static void remember_end(const struct channel *ch, const char *of) {
+static void channel_remember_end(const struct channel *ch, const char *of) {
     bool away = ch->way == CHANNEL_RESTING || ch->way == CHANNEL_AWAY;
     EVENT("channel", "ended", session_who(ch->session), audit_object("channel", ch->number),
           ("channel %" PRIu64 " of session %" PRIu64 " ended: %s%s%s", ch->number, ch->session->id,
@@ -377,7 +378,7 @@ static void remember_end(const struct channel *ch, const char *of) {
 
 /* Its program has closed it, and its end was told of already. The last of it may have been taken a
  * moment ago, of which the worker's word is still on its way here. */
-static void remember_loss(const struct channel *ch, const char *why) {
+static void channel_remember_loss(const struct channel *ch, const char *why) {
     EVENT("channel", "lost", session_who(ch->session), audit_object("channel", ch->number),
           ("channel %" PRIu64 " of session %" PRIu64 " was closed, and its other end was lost, "
            "perhaps before it had taken all that was sent: %s",
@@ -398,11 +399,11 @@ void channel_end(struct channel *ch, int reason, const char *text) {
             ch->ops->cancel(ch, &why);
         channel_fail(ch, &why);
     } else if (ch->stage == CHANNEL_ADDING || ch->stage == CHANNEL_OPEN) {
-        remember_end(ch, text);
+        channel_remember_end(ch, text);
         channel_begin_end(ch, reason, false, text);
     } else if (ch->stage == CHANNEL_ENDING && ch->lingers) {
         if (reason == RDMAD_E_PEER_LOST)
-            remember_loss(ch, text);
+            channel_remember_loss(ch, text);
         tell_plane(ch, false); /* there is nobody left to deliver to */
     }
 }
@@ -421,7 +422,8 @@ void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg)
             plane_channel_forget(ch->session->plane, ch->handle);
         channel_free(ch);
     } else if (ch->stage != CHANNEL_ENDING) {
-        remember_end(ch, linger ? "its program closed it" : "its program closed it abruptly");
+        channel_remember_end(ch,
+                             linger ? "its program closed it" : "its program closed it abruptly");
         channel_begin_end(ch, linger ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, linger,
                           linger ? "the other end closed the channel"
                                  : "the other end closed the channel abruptly");
@@ -467,7 +469,7 @@ static void channel_release_closing(struct channel *ch) {
         return;
     }
     if (ch->stage != CHANNEL_ENDING) {
-        remember_end(ch, "its session ended");
+        channel_remember_end(ch, "its session ended");
         channel_begin_end(ch, RDMAD_E_CANCELED, false, "the other end's program is gone");
     }
     if (ch->pending == 0)

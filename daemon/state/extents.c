@@ -81,7 +81,7 @@ static struct extent *first_fit(const struct extents *x, uint64_t length) {
 }
 
 /* Length in whole granules; 0: there are none, or too many. */
-static uint64_t whole(uint64_t length) {
+static uint64_t granules_round_up(uint64_t length) {
     uint64_t rounded;
     if (__builtin_add_overflow(length, EXTENT_GRANULE - 1, &rounded))
         return 0;
@@ -108,7 +108,7 @@ static struct extent *extent_use(struct extents *x, struct extent *e, void *user
 }
 
 struct extent *extents_take(struct extents *x, uint64_t length, void *user, bool *no_room) {
-    uint64_t rounded = whole(length);
+    uint64_t rounded = granules_round_up(length);
     *no_room = !rounded || extents_longest(x) < rounded;
     if (*no_room)
         return NULL;
@@ -132,7 +132,7 @@ static struct extent *extent_around(const struct extents *x, uint64_t offset) {
 
 struct extent *extents_take_at(struct extents *x, uint64_t offset, uint64_t length, void *user,
                                bool *no_room) {
-    uint64_t rounded = whole(length), before;
+    uint64_t rounded = granules_round_up(length), before;
     struct extent *e = extent_around(x, offset);
     before = offset - e->offset;
     *no_room = !rounded || offset % EXTENT_GRANULE || e->user || before > e->length ||

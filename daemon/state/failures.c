@@ -43,8 +43,8 @@ static uint64_t span_s(const struct session_failures *f, unsigned code, uint64_t
 }
 
 /* They are so many by now; last is the last of them, if it is known still. */
-static void tell(struct session *s, unsigned code, uint64_t failed,
-                 const struct plane_failure *last, uint64_t now_ns) {
+static void failures_tell(struct session *s, unsigned code, uint64_t failed,
+                          const struct plane_failure *last, uint64_t now_ns) {
     struct session_failures *f = &s->failures;
     const char *cause = rdmad_error_name(-(int)code);
     uint64_t count = failed - f->told[code], seconds = span_s(f, code, now_ns);
@@ -96,7 +96,7 @@ static bool look(struct session *s, uint64_t now_ns) {
             continue;
         }
         const struct plane_failure *last = last_of(recent, count, code);
-        tell(s, code, last ? last->nth : failed[code], last, now_ns);
+        failures_tell(s, code, last ? last->nth : failed[code], last, now_ns);
         statuses++;
     }
     return left;
@@ -160,5 +160,5 @@ void failures_end(struct session *s) {
     unsigned count = plane_session_failures(s->leaving, recent);
     for (unsigned code = 1; code < PLANE_CODES; code++)
         if (failed[code] > f->told[code])
-            tell(s, code, failed[code], last_of(recent, count, code), now_ns);
+            failures_tell(s, code, failed[code], last_of(recent, count, code), now_ns);
 }

@@ -114,7 +114,7 @@ static int handle_number(struct session *s, struct handle *h, uint64_t wanted, s
                      s->id, s->handles.used);
 }
 
-static int make(struct session *s, uint64_t wanted, struct handle **out, struct error *err) {
+static int handle_make(struct session *s, uint64_t wanted, struct handle **out, struct error *err) {
     struct state *st = s->state;
     if (state_leaves(st) || s->closing)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad %s and attaches to no more leases",
@@ -143,11 +143,11 @@ static int make(struct session *s, uint64_t wanted, struct handle **out, struct 
 }
 
 int handle_new(struct session *s, struct handle **out, struct error *err) {
-    return make(s, 0, out, err);
+    return handle_make(s, 0, out, err);
 }
 
 int handle_new_again(struct session *s, uint64_t number, struct handle **out, struct error *err) {
-    return make(s, number, out, err);
+    return handle_make(s, number, out, err);
 }
 
 void handle_free(struct handle *h) {

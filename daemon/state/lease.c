@@ -26,6 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct error ok;
+
 struct lease_waiter {
     struct list node;
     plane_done *done;
@@ -132,7 +134,6 @@ static void grant_added(void *arg, const struct error *result) {
 }
 
 void lease_when_taken(struct lease *l, plane_done *done, void *arg) {
-    static const struct error ok;
     assert(l->grant != LEASE_GRANT_NONE && !l->when_taken.done);
     if (l->grant == LEASE_GRANT_ADDED || l->grant == LEASE_GRANT_DROPPED)
         done(arg, &ok);
@@ -473,7 +474,6 @@ static void wait_or_cut(struct lease *l) {
 
 /* Nobody reaches the memory any more: say so, give everything back. */
 static void lease_ended(struct lease *l) {
-    static const struct error ok;
     struct session *owner = l->owner;
     struct lease *parent = l->parent;
     struct list waiters = LIST_INIT(waiters);
@@ -579,7 +579,6 @@ void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {
 }
 
 void leases_end_session(struct session *s, int reason, plane_done *done, void *arg) {
-    static const struct error ok;
     struct list todo = LIST_INIT(todo);
     struct list *node;
 

@@ -222,14 +222,14 @@ int lease_table_add_again(struct leases *ls, struct lease *l, uint64_t id, struc
     return table_add(ls, l, id, err);
 }
 
-static void remember_end(const struct lease *l) {
+static void lease_remember_end(const struct lease *l) {
     struct error why;
     lease_ended_error(l->id, l->reason, 0, &why);
     EVENT("lease", "ended", session_who(l->owner), audit_object("lease", l->id), ("%s", why.text));
 }
 
 void lease_table_retire(struct leases *ls, const struct lease *l) {
-    remember_end(l);
+    lease_remember_end(l);
     list_remove((struct list *)&l->by_id);
     ls->count--;
 

@@ -18,20 +18,20 @@ static const char *owner_in(const char *uri) {
     return strncmp(uri, scheme, length) ? NULL : uri + length;
 }
 
-static bool is_ours(const char *uri) {
+static bool uri_is_ours(const char *uri) {
     const char *owner = uri ? owner_in(uri) : "/";
     return owner && *owner == '/';
 }
 
 static struct audit_object object_of(const struct session *s, uint64_t lease, const char *uri) {
-    return audit_object_of(is_ours(uri) ? "lease" : "attach", lease, s->id);
+    return audit_object_of(uri_is_ours(uri) ? "lease" : "attach", lease, s->id);
 }
 
 /* What follows its number. */
 #define WORDS_MAX 96u
 static const char *whose(const char *uri, char words[WORDS_MAX]) {
     const char *owner = uri ? owner_in(uri) : NULL;
-    if (is_ours(uri))
+    if (uri_is_ours(uri))
         words[0] = '\0';
     else if (!owner)
         snprintf(words, WORDS_MAX, " of another daemon");

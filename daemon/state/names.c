@@ -181,7 +181,7 @@ int names_check_free(const struct name_table *ns, const char *text, struct error
                      namesake->kind == RDMAD_NAME_SERVICE ? "service" : "lease", text);
 }
 
-static bool begins(const char *text, const char *prefix) {
+static bool has_prefix(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
@@ -217,7 +217,7 @@ static const struct name *name_walk_still(const struct name_walk *w, unsigned i,
                                           const struct tree_node *node) {
     const struct name *name = name_of_class(node);
     bool in = name && memcmp(&name->class, &w->class[i], sizeof(name->class)) == 0 &&
-              begins(name->text, w->prefix);
+              has_prefix(name->text, w->prefix);
     return in ? name : NULL;
 }
 
@@ -344,7 +344,7 @@ static void pass_on_pending(struct watch *w) {
 
 /* Without memory for the next pass the line is emptied: a watch that is behind joins it again at
  * the next change that it would see. */
-static void set_pass(struct name_table *ns) {
+static void names_pass_set(struct name_table *ns) {
     if (timer_set(ns->timers, &ns->pass, 0))
         while (list_pop(&ns->late))
             ;
@@ -355,7 +355,7 @@ static void line_up(struct watch *w) {
     struct name_table *ns = w->names;
     list_remove(&w->late);
     list_append(&ns->late, &w->late);
-    set_pass(ns);
+    names_pass_set(ns);
 }
 
 /* As far as there is room. What has changed since it began is left to catch_up. Returns how many of
@@ -403,7 +403,7 @@ static unsigned catch_up(struct watch *w, unsigned looks) {
             return looks;
         looks--;
         w->since = at->change;
-        if (!begins(at->text, w->prefix))
+        if (!has_prefix(at->text, w->prefix))
             continue;
         name_describe(at, &entry);
         w->ops->tell(w, &entry, at->gone ? NAME_GONE : NAME_THERE);
@@ -445,7 +445,7 @@ static void run_late(struct timer *timer, uint64_t now_ns) {
     for (unsigned n = 0; n < NAMES_LOOKS_PASS / NAMES_LOOKS && (node = list_pop(&ns->late)); n++)
         go_on(list_entry(node, struct watch, late)); /* may end it, and others */
     if (!list_empty(&ns->late))
-        set_pass(ns);
+        names_pass_set(ns);
 }
 
 void watch_begin(struct watch *w, struct name_table *ns, const struct lessee *who,
@@ -488,7 +488,7 @@ static bool tell_watches(struct name_table *ns, const struct name *name, enum na
     name_describe(name, &entry);
     list_for_each_safe (node, &ns->watches) {
         struct watch *w = list_entry(node, struct watch, node);
-        if (!begins(name->text, w->prefix) || !scope_admits(&name->scope, &w->who))
+        if (!has_prefix(name->text, w->prefix) || !scope_admits(&name->scope, &w->who))
             continue;
         if (!w->behind && (count == NAMES_TOLD_AT_ONCE || w->ops->lags(w)))
             fall_behind(w, ns->change - 1);

@@ -12,12 +12,12 @@
 #include <rdmad/wire.h>
 #include <stdlib.h>
 
-static struct lease *part_of(struct late_event *e) {
+static struct lease *part_of_event(struct late_event *e) {
     return container_of(e, struct lease, late_end);
 }
 
 static void part_send(struct late_event *e) {
-    struct lease *l = part_of(e);
+    struct lease *l = part_of_event(e);
     struct rdmad_part part = {.lease = l->id,
                               .parent = l->parent->id,
                               .pool = l->pool->handle,
@@ -41,7 +41,7 @@ void part_tell(struct lease *l) {
 }
 
 static void parts_send_void(struct late_event *e) {
-    struct lease *ended = part_of(e);
+    struct lease *ended = part_of_event(e);
     struct session *s = ended->owner;
     const struct rdmad_part none = {.lease = 0};
     free(ended);
@@ -79,7 +79,7 @@ void parts_forget_untold(struct session *s) {
             continue;
         late_event_drop(e);
         if (e->send == parts_send_void)
-            free(part_of(e));
+            free(part_of_event(e));
     }
     s->parts_void = false;
 }

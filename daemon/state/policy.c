@@ -82,7 +82,7 @@ static bool fits_pattern(const char *pattern, const char *name) {
     return !strcmp(pattern, name);
 }
 
-static void take(const struct rule *r, struct policy_value *out) { /* RULE_KEYS of them */
+static void rule_apply(const struct rule *r, struct policy_value *out) { /* RULE_KEYS of them */
     for (unsigned k = 0; k < RULE_KEYS; k++) {
         const struct rule_value *v = &r->value[k];
         if (v->set)
@@ -134,13 +134,13 @@ void policy_user(const struct policy *p, const struct policy_who *who, struct us
     user_defaults(p, who, out);
     for (unsigned i = 0; p && p->rules && i < p->rules->nusers; i++)
         if (fits_user(p->rules->users[i], who))
-            take(p->rules->users[i], out->value);
+            rule_apply(p->rules->users[i], out->value);
     /* What was set at run time of a tenant's user counts before what was set of all with its uid.
      */
     for (unsigned by_socket = 0; by_socket < 2; by_socket++)
         for (unsigned i = 0; p && i < p->live->nusers; i++)
             if (p->live->users[i]->by_socket == by_socket && fits_user(p->live->users[i], who))
-                take(p->live->users[i], out->value);
+                rule_apply(p->live->users[i], out->value);
     if (is_master(who) && policy_admin(out) != ADMIN_ACT)
         out->value[RULE_ADMIN] = (struct policy_value){.number = ADMIN_ACT};
 }
@@ -154,8 +154,8 @@ struct plane_share policy_user_share(const struct user_policy *u) {
     return share_of(u->value);
 }
 
-static int refuse(const struct user_policy *u, enum rule_key key, const char *what,
-                  struct error *err) {
+static int policy_refuse(const struct user_policy *u, enum rule_key key, const char *what,
+                         struct error *err) {
     char place[300];
     return error_set(err, RDMAD_E_PERM, "uid %u may not %s: \"%s\" of the policy, %.200s",
                      (unsigned)u->uid, what, rule_keys[key].name,
@@ -163,24 +163,24 @@ static int refuse(const struct user_policy *u, enum rule_key key, const char *wh
 }
 
 int policy_check_connect(const struct user_policy *u, struct error *err) {
-    return policy_allows(u, RULE_CONNECT) ? 0 : refuse(u, RULE_CONNECT, "use rdmad", err);
+    return policy_allows(u, RULE_CONNECT) ? 0 : policy_refuse(u, RULE_CONNECT, "use rdmad", err);
 }
 
 int policy_check_huge_pages(const struct user_policy *u, struct error *err) {
     return policy_allows(u, RULE_HUGE_PAGES)
                ? 0
-               : refuse(u, RULE_HUGE_PAGES, "have pools of huge pages", err);
+               : policy_refuse(u, RULE_HUGE_PAGES, "have pools of huge pages", err);
 }
 
-static int check_rights(const struct user_policy *u, enum rule_key key, const char *verb,
-                        uint32_t rights, struct error *err) {
+static int policy_check_rights(const struct user_policy *u, enum rule_key key, const char *verb,
+                               uint32_t rights, struct error *err) {
     static const char *const names[] = {"read", "write", "atomic operations", "delegate"};
     uint32_t more = rights & ~(uint32_t)u->value[key].number & RDMAD_RIGHTS_ALL;
     char what[80];
     if (!more)
         return 0;
     snprintf(what, sizeof(what), "%s the right to %s", verb, names[__builtin_ctz(more)]);
-    return refuse(u, key, what, err);
+    return policy_refuse(u, key, what, err);
 }
 
 int policy_check_grant(const struct user_policy *u, uint32_t scope, uint32_t rights,
@@ -189,12 +189,12 @@ int policy_check_grant(const struct user_policy *u, uint32_t scope, uint32_t rig
                                         [RDMAD_SCOPE_PEER] = "share with a peer (scope peer)",
                                         [RDMAD_SCOPE_UID] = "share with a user (scope uid)"};
     if (scope <= RDMAD_SCOPE_UID && !(u->value[RULE_SCOPES].number & 1u << scope))
-        return refuse(u, RULE_SCOPES, names[scope], err);
-    return check_rights(u, RULE_GRANT_RIGHTS, "grant", rights, err);
+        return policy_refuse(u, RULE_SCOPES, names[scope], err);
+    return policy_check_rights(u, RULE_GRANT_RIGHTS, "grant", rights, err);
 }
 
 int policy_check_attach(const struct user_policy *u, uint32_t rights, struct error *err) {
-    return check_rights(u, RULE_ATTACH_RIGHTS, "attach with", rights, err);
+    return policy_check_rights(u, RULE_ATTACH_RIGHTS, "attach with", rights, err);
 }
 
 static struct policy_prefixes prefixes_of(const struct policy_value *v) {
@@ -223,7 +223,7 @@ int policy_check_publish(const struct user_policy *u, const char *name, struct e
     if (!*name || admits(&u->value[RULE_NAMES], name))
         return 0;
     snprintf(what, sizeof(what), "publish the name \"%s\"", name);
-    return refuse(u, RULE_NAMES, what, err);
+    return policy_refuse(u, RULE_NAMES, what, err);
 }
 
 bool policy_reaches(const struct user_policy *u, const char *name) {
@@ -235,7 +235,7 @@ int policy_check_reach(const struct user_policy *u, const char *name, struct err
     if (policy_reaches(u, name))
         return 0;
     snprintf(what, sizeof(what), "reach the name \"%s\"", name);
-    return refuse(u, RULE_SERVICES, what, err);
+    return policy_refuse(u, RULE_SERVICES, what, err);
 }
 
 bool policy_reaches_peers(const struct user_policy *u) {
@@ -252,7 +252,7 @@ int policy_check_peer(const struct user_policy *u, const char *peer, struct erro
     if (!list)
         return 0;
     snprintf(what, sizeof(what), "reach the daemon \"%s\"", peer);
-    return refuse(u, RULE_PEERS, what, err);
+    return policy_refuse(u, RULE_PEERS, what, err);
 }
 
 void policy_settings(const struct user_policy *u, const struct config *c, struct config *out) {
@@ -313,7 +313,7 @@ const struct peer_policy *policy_peer(const struct policy *p, const char *name) 
     for (unsigned b = 0; b < 2; b++)
         for (unsigned i = 0; both[b] && i < both[b]->npeers; i++)
             if (fits_pattern(both[b]->peers[i]->peer, name))
-                take(both[b]->peers[i], out->value);
+                rule_apply(both[b]->peers[i], out->value);
     peer_fill(out);
     return out;
 }

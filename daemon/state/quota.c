@@ -85,7 +85,7 @@ struct quota_account *quota_uid_ref(struct quota *q, uid_t uid) {
     return quota_user_ref(q, uid, 0);
 }
 
-static struct quota_account *find(const struct quota *q, uid_t uid, uint32_t tenant) {
+static struct quota_account *quota_account_find(const struct quota *q, uid_t uid, uint32_t tenant) {
     list_for_each (node, &q->uids) {
         struct quota_account *a = list_entry(node, struct quota_account, node);
         if (a->uid == uid && a->tenant == tenant)
@@ -95,11 +95,11 @@ static struct quota_account *find(const struct quota *q, uid_t uid, uint32_t ten
 }
 
 const struct quota_account *quota_find(const struct quota *q, uid_t uid, uint32_t tenant) {
-    return find(q, uid, tenant);
+    return quota_account_find(q, uid, tenant);
 }
 
 struct quota_account *quota_user_ref(struct quota *q, uid_t uid, uint32_t tenant) {
-    struct quota_account *a = find(q, uid, tenant);
+    struct quota_account *a = quota_account_find(q, uid, tenant);
     if (a) {
         list_remove(&a->idle_node);
         a->refs++;
@@ -154,8 +154,8 @@ const struct quota_limits *quota_limits_of(const struct quota *q, const struct q
 }
 
 /* Whether amount more fits; says why not. */
-static int check(const struct quota_account *a, enum quota_resource r, uint64_t limit,
-                 uint64_t amount, const char *whose, const char *key, struct error *err) {
+static int quota_check(const struct quota_account *a, enum quota_resource r, uint64_t limit,
+                       uint64_t amount, const char *whose, const char *key, struct error *err) {
     uint64_t sum;
     if (!__builtin_add_overflow(a->used[r], amount, &sum) && sum <= limit)
         return 0;
@@ -189,12 +189,13 @@ int quota_charge(struct quota *q, struct quota_account *session, struct quota_ac
     int rc = 0;
     snprintf(user, sizeof(user), "uid %u", (unsigned)uid->uid);
     if (session)
-        rc = check(session, r, l->session[r], amount, "the session", resources[r].session_key, err);
+        rc = quota_check(session, r, l->session[r], amount, "the session", resources[r].session_key,
+                         err);
     if (!rc)
-        rc = check(uid, r, l->uid[r], amount, user, resources[r].uid_key, err);
+        rc = quota_check(uid, r, l->uid[r], amount, user, resources[r].uid_key, err);
     if (!rc)
-        rc = check(&q->total, r, q->limits.total[r], amount, "the daemon", resources[r].total_key,
-                   err);
+        rc = quota_check(&q->total, r, q->limits.total[r], amount, "the daemon",
+                         resources[r].total_key, err);
     if (!rc)
         rc = check_last(q, uid, r, amount, err);
     if (rc)

@@ -15,7 +15,7 @@ static struct attachment *first_behind(struct lease *l) {
     return a && a->told_ns != l->deadline_ns ? a : NULL;
 }
 
-static void tell(struct attachment *a) {
+static void attachment_tell(struct attachment *a) {
     struct lease *l = a->lease;
     list_remove(&a->node);
     list_append(&l->attachments, &a->node);
@@ -33,13 +33,13 @@ static unsigned tell_some(struct lease *l, unsigned most) {
     unsigned n = 0;
     l->busy++;
     for (; n < most && (a = first_behind(l)); n++)
-        tell(a);
+        attachment_tell(a);
     l->busy--;
     return n;
 }
 
 /* Without memory for a pass all hear now. */
-static void set_pass(struct renewals *rs) {
+static void renewal_pass_set(struct renewals *rs) {
     if (!timer_set(&rs->state->timers, &rs->pass, 0))
         return;
     for (struct list *node; (node = list_pop(&rs->behind));)
@@ -58,7 +58,7 @@ static void run_pass(struct timer *timer, uint64_t now_ns) {
             list_append(&rs->behind, &l->behind);
     }
     if (!list_empty(&rs->behind))
-        set_pass(rs);
+        renewal_pass_set(rs);
 }
 
 void renewals_init(struct renewals *rs, struct state *st) {
@@ -80,7 +80,7 @@ void renewal_tell(struct renewals *rs, struct lease *l) {
         return;
     list_append(&rs->behind, &l->behind);
     if (!timer_is_set(&rs->pass))
-        set_pass(rs);
+        renewal_pass_set(rs);
 }
 
 void renewal_end(struct lease *l) {

@@ -103,7 +103,7 @@ static int make_budget(struct service *sv, struct error *err) {
 }
 
 /* No number of an earlier life: a client may still have that in a request. */
-static uint64_t next_number(struct state *st) {
+static uint64_t service_next_number(struct state *st) {
     if (!st->service_numbers)
         st->service_numbers = (uint64_t)st->life.number << 40;
     return ++st->service_numbers;
@@ -123,7 +123,7 @@ int service_listen(struct session *s, const struct service_terms *terms, struct 
     if (!terms->backlog)
         sv->terms.backlog = SERVICE_BACKLOG;
     sv->since_ns = state_now(st);
-    sv->number = next_number(st);
+    sv->number = service_next_number(st);
     list_init(&sv->incoming);
     list_init(&sv->origins);
     rc = quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_SERVICES, 1, &sv->charge, err);
@@ -286,7 +286,7 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
     origin->count++;
     in->origin = origin;
     in->service = sv;
-    in->number = next_number(s->state);
+    in->number = service_next_number(s->state);
     late_event_init(&in->late, incoming_send);
     list_append(&sv->incoming, &in->node);
     sv->waiting++;

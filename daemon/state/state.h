@@ -24,18 +24,18 @@ struct event_base;
 struct fabric_settings; /* fabric/settings.h */
 struct plane;
 struct offload;
-struct leases;     /* state/lease.h */
-struct name_table; /* state/names.h */
-struct peers;      /* peer/peer.h */
-struct policy;     /* state/policy.h */
-struct porter;     /* ipc/porter.h */
-struct rota;       /* ipc/rota.h */
-struct survey;     /* ctl/device.c */
-struct metrics;    /* ctl/metrics_door.h */
-struct tracer;     /* ctl/trace.c */
-struct identity;   /* state/identity.h */
-struct kept;       /* ipc/kept.h */
-struct watch;      /* state/watch.h */
+struct leases;       /* state/lease.h */
+struct name_table;   /* state/names.h */
+struct peers;        /* peer/peer.h */
+struct policy;       /* state/policy.h */
+struct porter;       /* ipc/porter.h */
+struct rota;         /* ipc/rota.h */
+struct survey;       /* ctl/device.c */
+struct metrics;      /* ctl/metrics_door.h */
+struct tracer;       /* ctl/trace.c */
+struct identity;     /* state/identity.h */
+struct kept;         /* ipc/kept.h */
+struct thread_watch; /* state/watch.h */
 
 struct state {
     struct event_base *base;
@@ -69,7 +69,7 @@ struct state {
     struct survey *survey;          /* of devices, under way */
     struct tracer *tracers;         /* who traces ops */
     struct metrics *metrics;        /* NULL in tests that have none */
-    struct watch *watch;            /* of workers; likewise */
+    struct thread_watch *watch;     /* of workers; likewise */
     uint8_t node_id[16];            /* random, new at each start */
     struct life life;               /* which of the node's this start is; number 0 in tests: none */
     uint8_t resume_key[HASH_BYTES]; /* of the node's secret, for state/origin.h; with a life only */

@@ -36,7 +36,7 @@ static struct usage_user *find_user(const struct usage *u, struct user_id who) {
     return NULL;
 }
 
-static struct usage_user *add_user(struct usage *u, struct user_id who, const char *tenant) {
+static struct usage_user *usage_add_user(struct usage *u, struct user_id who, const char *tenant) {
     struct usage_user *user = malloc(sizeof(*user));
     if (!user)
         return NULL;
@@ -53,7 +53,7 @@ struct usage_user *usage_join(struct usage *u, struct user_id who, const char *t
                               struct list *session) {
     struct usage_user *user = find_user(u, who);
     if (!user)
-        user = add_user(u, who, tenant);
+        user = usage_add_user(u, who, tenant);
     if (!user)
         user = &u->others;
     if (!list_empty(&user->idle_node)) {

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct watch {
+struct thread_watch {
     struct state *state;
     struct timer timer;
     bool always, stirred;
@@ -26,14 +26,14 @@ struct watch {
     struct silence silence[]; /* of each worker, then of registration threads */
 };
 
-static void watch_name(const struct watch *w, unsigned i, char name[24]) {
+static void watch_name(const struct thread_watch *w, unsigned i, char name[24]) {
     if (i < w->workers)
         snprintf(name, 24, "rdmad-worker-%u", i % 100);
     else
         snprintf(name, 24, "rdmad-register");
 }
 
-static void watch_tell_began(const struct watch *w, unsigned i, const char *name) {
+static void watch_tell_began(const struct thread_watch *w, unsigned i, const char *name) {
     const double s = (double)w->silence[i].silent_ns / 1e9;
     char text[RDMAD_TEXT_MAX + 1];
     if (i < w->workers)
@@ -50,7 +50,7 @@ static void watch_tell_began(const struct watch *w, unsigned i, const char *name
     EVENT("thread", "silent", audit_nobody(), audit_nothing(), ("%s", text));
 }
 
-static void watch_judge(struct watch *w, unsigned i, bool answered, uint64_t since_ns) {
+static void watch_judge(struct thread_watch *w, unsigned i, bool answered, uint64_t since_ns) {
     struct silence *s = &w->silence[i];
     const uint64_t was_ns = s->silent_ns;
     const uint64_t bound_ns = i < w->workers ? w->silent_ns : w->registers_ns;
@@ -71,7 +71,7 @@ static void watch_judge(struct watch *w, unsigned i, bool answered, uint64_t sin
 }
 
 /* The same job is the oldest that runs, or what waits was not begun. */
-static bool watch_registers(struct watch *w) {
+static bool watch_registers(struct thread_watch *w) {
     const struct offload_progress before = w->progress;
     offload_progress(w->state->offload, &w->progress);
     bool same_job = w->progress.oldest && w->progress.oldest == before.oldest;
@@ -80,7 +80,7 @@ static bool watch_registers(struct watch *w) {
 }
 
 /* Whether anything is to be looked at again. */
-static bool watch_look(struct watch *w, uint64_t now_ns) {
+static bool watch_look(struct thread_watch *w, uint64_t now_ns) {
     const uint64_t since_ns = now_ns - w->looked_ns;
     bool silent = false;
     w->looked_ns = now_ns;
@@ -93,7 +93,7 @@ static bool watch_look(struct watch *w, uint64_t now_ns) {
 }
 
 static void watch_tick(struct timer *timer, uint64_t now_ns) {
-    struct watch *w = container_of(timer, struct watch, timer);
+    struct thread_watch *w = container_of(timer, struct thread_watch, timer);
     bool again = watch_look(w, now_ns) || w->always || w->stirred;
     w->stirred = false;
     if (again)
@@ -101,7 +101,7 @@ static void watch_tick(struct timer *timer, uint64_t now_ns) {
 }
 
 void watch_stir(struct state *st) {
-    struct watch *w = st->watch;
+    struct thread_watch *w = st->watch;
     if (!w)
         return;
     w->stirred = true;
@@ -125,7 +125,7 @@ int watch_new(struct state *st, uint64_t watchdog_ns, struct error *err) {
     const unsigned workers = plane_workers(st->plane);
     const uint64_t of_ns = watchdog_ns && watchdog_ns < WATCH_OF_NS ? watchdog_ns : WATCH_OF_NS;
     const uint64_t unit_ns = of_ns / 30; /* a second of those above */
-    struct watch *w = calloc(1, sizeof(*w) + (workers + 1) * sizeof(w->silence[0]));
+    struct thread_watch *w = calloc(1, sizeof(*w) + (workers + 1) * sizeof(w->silence[0]));
     if (!w)
         return error_set(err, RDMAD_E_NOMEM, "no memory to watch threads");
     w->state = st;
@@ -146,7 +146,7 @@ int watch_new(struct state *st, uint64_t watchdog_ns, struct error *err) {
     return error_set(err, RDMAD_E_NOMEM, "no memory for the timer that watches threads");
 }
 
-static bool watch_worker_hangs(const struct watch *w, unsigned i) {
+static bool watch_worker_hangs(const struct thread_watch *w, unsigned i) {
     return i < w->workers && w->silence[i].silent_ns >= w->hangs_ns;
 }
 
@@ -158,7 +158,7 @@ bool watch_hangs(const struct state *st) {
 }
 
 bool watch_row(const struct state *st, unsigned i, struct watch_row *out) {
-    const struct watch *w = st->watch;
+    const struct thread_watch *w = st->watch;
     if (!w || i > w->workers)
         return false;
     watch_name(w, i, out->thread);

@@ -15,7 +15,7 @@ static struct kept {
     struct rdmad_object *first, *last;
     size_t bytes;
 } kept[RDMAD_KIND_COUNT];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *const kind_name[RDMAD_KIND_COUNT] = {
     [RDMAD_KIND_SESSION] = "session", [RDMAD_KIND_POOL] = "pool",
     [RDMAD_KIND_LEASE] = "lease",     [RDMAD_KIND_RING] = "ring",
@@ -70,7 +70,7 @@ void rdmad_object_retire(struct rdmad_object *o, size_t size) {
     struct kept *k = &kept[o->mark - RDMAD_OBJECT_GONE];
     o->next = NULL;
     o->size = size;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&kept_lock);
     if (k->last)
         k->last->next = o;
     else
@@ -78,13 +78,13 @@ void rdmad_object_retire(struct rdmad_object *o, size_t size) {
     k->last = o;
     k->bytes += size;
     free_old(k);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&kept_lock);
 }
 
 void rdmad_objects_lock(void) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&kept_lock);
 }
 
 void rdmad_objects_unlock(void) {
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&kept_lock);
 }

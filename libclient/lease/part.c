@@ -80,7 +80,7 @@ void rdmad_parts_dispose(struct rdmad_session *s) {
 
 /* ---- at the next daemon -------------------------------------------------------------------- */
 
-static int by_number(const void *x, const void *y) {
+static int part_by_number(const void *x, const void *y) {
     uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
     return (a > b) - (a < b);
 }
@@ -101,7 +101,7 @@ static uint64_t *parts_to_show(const struct rdmad_session *s, size_t *count) {
         }
     }
     if (number)
-        qsort(number, *count, sizeof(*number), by_number);
+        qsort(number, *count, sizeof(*number), part_by_number);
     return number;
 }
 

@@ -24,11 +24,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmad_session *sessions;
 
 static void fork_before(void) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sessions_lock);
     rdmad_resume_before_fork();
     rdmad_objects_lock();
 }
@@ -36,7 +36,7 @@ static void fork_before(void) {
 static void fork_in_parent(void) {
     rdmad_objects_unlock();
     rdmad_resume_in_parent();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sessions_lock);
 }
 
 static void fork_close(int *fd) {
@@ -84,7 +84,7 @@ static void fork_in_child(void) {
     struct rdmad_session *s = sessions;
     rdmad_objects_unlock();
     rdmad_resume_in_child();
-    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&sessions_lock, NULL);
     sessions = NULL;
     for (; s; s = s->next)
         fork_leave_session(s);
@@ -97,18 +97,18 @@ static void fork_watch(void) {
 void rdmad_fork_add(struct rdmad_session *s) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fork_watch);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sessions_lock);
     s->next = sessions;
     sessions = s;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sessions_lock);
 }
 
 void rdmad_fork_remove(struct rdmad_session *s) {
     struct rdmad_session **at;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sessions_lock);
     for (at = &sessions; *at && *at != s; at = &(*at)->next)
         ;
     if (*at)
         *at = s->next;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sessions_lock);
 }

@@ -72,7 +72,7 @@ struct rdmad_resume {
     struct rdmad_attach_round round;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct rdmad_resume *list;
 static struct rdmad_resume *busy; /* which the thread is at */
@@ -334,10 +334,10 @@ static void resume_sleep(void) {
         r->place = (unsigned)count;
         p[count++] = (struct pollfd){.fd = r->session->sock, .events = POLLRDHUP};
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&list_lock);
     int timeout = rdmad_poll_timeout(next_ns);
     poll(at, count, p ? timeout : timeout < 0 || timeout > 100 ? 100 : timeout);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&list_lock);
     for (struct rdmad_resume *r = list; r; r = r->next) {
         if (r->place && r->place < count && p[r->place].revents)
             r->due = true;
@@ -357,15 +357,15 @@ static struct rdmad_resume *resume_first_due(void) {
 
 static void *resume_main(void *unused) {
     (void)unused;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&list_lock);
     for (;;) {
         eventfd_t value;
         resume_sleep();
         (void)eventfd_read(wake_fd, &value);
         while ((busy = resume_first_due())) {
-            pthread_mutex_unlock(&lock);
+            pthread_mutex_unlock(&list_lock);
             resume_step(busy);
-            pthread_mutex_lock(&lock);
+            pthread_mutex_lock(&list_lock);
             busy = NULL;
             pthread_cond_broadcast(&changed);
         }
@@ -439,7 +439,7 @@ static bool resume_list(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
     struct rdmad_resume **at;
     int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&list_lock);
     bool good = fd >= 0 && resume_start();
     if (good) {
         s->back_fd = fd;
@@ -448,7 +448,7 @@ static bool resume_list(struct rdmad_resume *r) {
         *at = r;
         (void)eventfd_write(wake_fd, 1);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&list_lock);
     if (!good && fd >= 0)
         close(fd);
     return good;
@@ -479,14 +479,14 @@ void rdmad_resume_free(struct rdmad_session *s) {
     struct rdmad_resume *r = s->resume, **at;
     if (!r)
         return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&list_lock);
     while (busy == r)
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&changed, &list_lock);
     for (at = &list; *at && *at != r; at = &(*at)->next)
         ;
     if (*at)
         *at = r->next;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&list_lock);
     pthread_mutex_lock(&s->lock);
     rdmad_event_unqueue(s, &r->source);
     rdmad_event_unqueue(s, &r->losses);
@@ -498,15 +498,15 @@ void rdmad_resume_free(struct rdmad_session *s) {
 /* ---- fork ---------------------------------------------------------------------------------- */
 
 void rdmad_resume_before_fork(void) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&list_lock);
 }
 
 void rdmad_resume_in_parent(void) {
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&list_lock);
 }
 
 void rdmad_resume_in_child(void) {
-    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&list_lock, NULL);
     pthread_cond_init(&changed, NULL);
     list = busy = NULL; /* what they were stays where it is, like all of an inherited session */
     running = false;

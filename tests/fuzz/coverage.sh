@@ -26,7 +26,7 @@ parsers() {
     cat <<'TABLE'
 channel  | fuzz_channel_wire | daemon/op/channel/wire.c daemon/op/channel/deliver.c |
 settings | fuzz_config fuzz_policy | daemon/config/parse.c daemon/config/parse_rules.c daemon/config/text.c daemon/config/checks.c | config_set config_set_at
-handover | fuzz_handover | daemon/handover.c | reaper_look reaper_new reaper_free is_ours handover_exec_with handover_exec
+handover | fuzz_handover | daemon/handover.c | reaper_look reaper_new reaper_free word_is_ours handover_exec_with handover_exec
 metrics  | fuzz_metrics_http | daemon/ctl/metrics_http.c |
 notices  | fuzz_notify_peer | daemon/op/notify/notify_peer.c |
 packets  | fuzz_porter_packet | daemon/porter/packet.c daemon/porter/worker.c |
@@ -38,10 +38,10 @@ requests | fuzz_requests | daemon/serve/accept.c daemon/serve/attach.c daemon/se
 tcp      | fuzz_tcp_frame | daemon/fabric/tcp/frame.c daemon/fabric/tcp/target.c daemon/fabric/tcp/answer.c |
 records  | fuzz_tcp_record | daemon/fabric/tcp/record.c daemon/fabric/tcp/secure.c | secure_new secure_free take_keys secure_accept secure_dial handshake_send secure_begin handshake_read seal keys_renew seal_next seal_all secure_kept secure_write
 tcp_blob | fuzz_tcp_blob | daemon/fabric/tcp/blob.c |
-tree     | fuzz_tree | rdmactl/tree.c rdmactl/bundle.c | tree_add bundle_init bundle_sum bundle_root bundle_text
+tree     | fuzz_tree | rdmactl/tree.c rdmactl/bundle.c | tree_append bundle_init bundle_sum bundle_root bundle_text
 uri      | fuzz_uri | common/uri.c |
 verbs    | fuzz_verbs_blob | daemon/fabric/verbs/wire/blob.c |
-joining  | fuzz_join_request fuzz_join_reply | pki/join_message.c | join_message_print blobs_of put put16 put32 put_blob
+joining  | fuzz_join_request fuzz_join_reply | pki/join_message.c | join_message_print blobs_of put put_be16 put_be32 put_blob
 pem      | fuzz_pki_pem | pki/cert.c pki/key.c pki/token.c | pki_cert_print pki_key_make pki_key_print pki_token_make pki_token_check token_enter token_take pki_token_take pki_token_used pki_token_give_back row_id pki_token_list tokens_prune token_note no_such_token id_text token_read hash_text
 TABLE
 }

@@ -210,7 +210,7 @@ static bool first_of_its_connection(const struct instance *in, const struct mess
     return true;
 }
 
-static struct message *first_due(const struct instance *in) {
+static struct message *message_first_due(const struct instance *in) {
     list_for_each (pos, &in->inbox) {
         struct message *message = list_entry(pos, struct message, node);
         if (message->due_ns <= sim_now() && first_of_its_connection(in, message))
@@ -222,7 +222,7 @@ static struct message *first_due(const struct instance *in) {
 /* Each callback may expel anybody, so the list is read anew. */
 unsigned sim_inbox_read(struct instance *in) {
     unsigned work = 0;
-    for (struct message *message; (message = first_due(in)); work++)
+    for (struct message *message; (message = message_first_due(in)); work++)
         if (!message->lands || !land(in, message))
             pass_on(in, message);
     return work;

@@ -136,7 +136,7 @@ static void change(struct window *window) {
 }
 
 /* Each callback may open and close others, so the list is read anew. */
-static struct window *first_due(struct instance *in) {
+static struct window *window_first_due(struct instance *in) {
     list_for_each (pos, &in->changing) {
         struct window *window = list_entry(pos, struct window, changing);
         if (window->due_ns <= sim_now())
@@ -147,7 +147,7 @@ static struct window *first_due(struct instance *in) {
 
 unsigned sim_windows_change(struct instance *in) {
     unsigned work = 0;
-    for (struct window *window; (window = first_due(in)); work++) {
+    for (struct window *window; (window = window_first_due(in)); work++) {
         list_remove(&window->changing);
         change(window);
     }

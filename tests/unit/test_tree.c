@@ -27,7 +27,7 @@ static const char *judge(uint64_t contents) {
 
 static void refuse(const char *name, mode_t mode, uint64_t size, unsigned depth, const char *why) {
     uint64_t contents = tree.contents + size;
-    cr_assert(tree_add(&tree, name, mode, size, depth));
+    cr_assert(tree_append(&tree, name, mode, size, depth));
     const char *said = judge(contents);
     cr_assert(said && strstr(said, why), "\"%s\" mode %o depth %u: %s", name, mode, depth,
               said ? said : "taken");
@@ -35,7 +35,7 @@ static void refuse(const char *name, mode_t mode, uint64_t size, unsigned depth,
 }
 
 static void add(const char *name, mode_t mode, uint64_t size, unsigned depth) {
-    cr_assert(tree_add(&tree, name, mode, size, depth));
+    cr_assert(tree_append(&tree, name, mode, size, depth));
 }
 
 Test(tree, a_list_is_taken_apart_as_it_was_made) {

@@ -18,7 +18,8 @@ static EVP_CIPHER_CTX *ctx_of(struct aead *a) {
     return container_of(a, struct openssl, base)->ctx;
 }
 
-static bool begin(EVP_CIPHER_CTX *ctx, const uint8_t *nonce, const uint8_t *known, uint32_t size) {
+static bool openssl_begin(EVP_CIPHER_CTX *ctx, const uint8_t *nonce, const uint8_t *known,
+                          uint32_t size) {
     int n;
     return EVP_CipherInit_ex(ctx, NULL, NULL, NULL, nonce, -1) == 1 &&
            EVP_CipherUpdate(ctx, NULL, &n, known, (int)size) == 1;
@@ -28,7 +29,7 @@ static bool openssl_seal(struct aead *a, const uint8_t *nonce, const uint8_t *kn
                          uint8_t *bytes, uint32_t n) {
     EVP_CIPHER_CTX *ctx = ctx_of(a);
     int done, rest;
-    return begin(ctx, nonce, known, size) &&
+    return openssl_begin(ctx, nonce, known, size) &&
            EVP_CipherUpdate(ctx, bytes, &done, bytes, (int)n) == 1 &&
            EVP_CipherFinal_ex(ctx, bytes + done, &rest) == 1 &&
            EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, (int)AEAD_TAG, bytes + n) == 1;
@@ -40,7 +41,8 @@ static bool openssl_open(struct aead *a, const uint8_t *nonce, const uint8_t *kn
     uint8_t tag[AEAD_TAG];
     int done, rest;
     memcpy(tag, bytes + n, sizeof tag);
-    return begin(ctx, nonce, known, size) && EVP_CipherUpdate(ctx, to, &done, bytes, (int)n) == 1 &&
+    return openssl_begin(ctx, nonce, known, size) &&
+           EVP_CipherUpdate(ctx, to, &done, bytes, (int)n) == 1 &&
            EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, (int)sizeof tag, tag) == 1 &&
            EVP_CipherFinal_ex(ctx, to + done, &rest) == 1;
 }

@@ -13,7 +13,7 @@
 #include "daemon/fabric/tcp/link.h"
 
 /* The oldest request, if f may be its answer. */
-static const char *oldest(struct tcp_link *l, const struct frame *f, struct pending **out) {
+static const char *pending_oldest(struct tcp_link *l, const struct frame *f, struct pending **out) {
     if (l->head == l->tail)
         return "an answer to nothing";
     if (f->op != (uint32_t)l->head)
@@ -41,7 +41,7 @@ static const char *take_ack(struct tcp_link *l, const struct frame *f) {
     struct frame one = *f;
     for (uint32_t i = 0; i < f->length && !l->conn.closed; i++, one.op++) {
         struct pending *p;
-        const char *wrong = oldest(l, &one, &p);
+        const char *wrong = pending_oldest(l, &one, &p);
         if (wrong)
             return wrong;
         if (p->type == FRAME_READ || p->word)
@@ -53,7 +53,7 @@ static const char *take_ack(struct tcp_link *l, const struct frame *f) {
 
 static const char *take_status(struct tcp_link *l, const struct frame *f) {
     struct pending *p;
-    const char *wrong = oldest(l, f, &p);
+    const char *wrong = pending_oldest(l, f, &p);
     if (wrong)
         return wrong;
     if (f->status == RDMAD_OK) {
@@ -69,7 +69,7 @@ static const char *take_status(struct tcp_link *l, const struct frame *f) {
 }
 
 static const char *data_check(struct tcp_link *l, const struct frame *f, struct pending **out) {
-    const char *wrong = oldest(l, f, out);
+    const char *wrong = pending_oldest(l, f, out);
     if (wrong)
         return wrong;
     bool word = (*out)->word;

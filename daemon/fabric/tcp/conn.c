@@ -151,7 +151,7 @@ static void take_payload(struct tcp_conn *c) {
 }
 
 /* The frame at rx.head. Returns false when it is not whole yet, or a large payload is under way. */
-static bool parse_one(struct tcp_conn *c) {
+static bool conn_parse_one(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
     struct frame f;
     frame_get(&f, rx->staging + rx->head);
@@ -231,7 +231,7 @@ static void conn_parse(struct tcp_conn *c) {
             c->blocked = true;
             return;
         }
-        bool more = parse_one(c);
+        bool more = conn_parse_one(c);
         share_asked(&c->tcp->shares, c->share, c->asked, c->asked_bytes);
         c->asked = 0;
         c->asked_bytes = 0;
@@ -254,7 +254,7 @@ static uint32_t make_room(struct rx *rx) {
 RDMAD_STATIC_ASSERT(TCP_STAGING > FRAME_BYTES + FRAME_MAX_SEND + RECORD_INNER_MAX,
                     "and for a record behind its start");
 
-/* The same as conn_read, but all of it goes to staging. */
+/* The same as conn_read_once, but all of it goes to staging. */
 static ssize_t conn_read_secure(struct tcp_conn *c, size_t *asked) {
     struct rx *rx = &c->rx;
     uint32_t kept = make_room(rx);
@@ -267,7 +267,7 @@ static ssize_t conn_read_secure(struct tcp_conn *c, size_t *asked) {
 }
 
 /* One read. Returns what recvmsg did; *asked is how much it could have been. */
-static ssize_t conn_read(struct tcp_conn *c, size_t *asked) {
+static ssize_t conn_read_once(struct tcp_conn *c, size_t *asked) {
     struct rx *rx = &c->rx;
     if (c->secure)
         return conn_read_secure(c, asked);
@@ -343,7 +343,7 @@ void conn_serve(struct tcp_conn *c) {
         if (large && c->role->recheck)
             c->role->recheck(c);
         size_t asked;
-        ssize_t n = conn_read(c, &asked);
+        ssize_t n = conn_read_once(c, &asked);
         if (n <= 0) {
             if (conn_read_failed(c, n))
                 continue;

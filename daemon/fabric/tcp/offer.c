@@ -49,7 +49,7 @@ void offer_drop(struct tcp *t, uint64_t peer, uint64_t number) {
 
 /* Numbers are unique in the process, not only on a worker: a peer that says that it has closed a
  * connection names it by number alone, and no other worker may take it for its own. */
-static uint64_t next_number(void) {
+static uint64_t offer_next_number(void) {
     static uint64_t last;
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
@@ -80,7 +80,7 @@ static bool random_bytes(void *to, size_t n) {
 }
 
 static int offer_fill(struct tcp_offer *o, const struct tcp *t, bool encrypt, struct error *err) {
-    o->is = (struct invitation){.port = t->port, .number = next_number(), .encrypt = encrypt};
+    o->is = (struct invitation){.port = t->port, .number = offer_next_number(), .encrypt = encrypt};
     if (!random_bytes(o->is.token, sizeof o->is.token) ||
         (encrypt && !random_bytes(o->is.secret, sizeof o->is.secret)))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a data connection's token");

@@ -132,7 +132,7 @@ static ssize_t handshake_read(struct secure *s, int fd, size_t *asked) {
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /* Fills the buffer. Returns as recv does. */
-static ssize_t fill(struct secure *s, int fd) {
+static ssize_t secure_fill(struct secure *s, int fd) {
     uint32_t kept = s->tail - s->head;
     memmove(s->coming, s->coming + s->head, kept);
     s->head = 0;
@@ -145,7 +145,7 @@ static ssize_t fill(struct secure *s, int fd) {
 }
 
 /* The size of the record that is whole at head; 0: none is. What is none is whole, too. */
-static uint32_t whole(const struct secure *s, const char **wrong) {
+static uint32_t whole_record_size(const struct secure *s, const char **wrong) {
     uint32_t have = s->tail - s->head;
     uint32_t size = record_size(s->coming + s->head, have, wrong);
     return *wrong || size <= have ? size : 0;
@@ -180,12 +180,12 @@ ssize_t secure_read(struct secure *s, int fd, uint8_t *to, size_t *asked) {
         return handshake_read(s, fd, asked);
     for (;;) {
         const char *wrong;
-        uint32_t size = whole(s, &wrong);
+        uint32_t size = whole_record_size(s, &wrong);
         if (size == 0) {
-            ssize_t got = fill(s, fd);
+            ssize_t got = secure_fill(s, fd);
             if (got <= 0)
                 return got;
-            size = whole(s, &wrong);
+            size = whole_record_size(s, &wrong);
         }
         if (wrong)
             return broken(s, wrong);
@@ -196,7 +196,7 @@ ssize_t secure_read(struct secure *s, int fd, uint8_t *to, size_t *asked) {
         ssize_t n = take_record(s, size, to);
         if (n == 0)
             continue;
-        *asked = (size_t)n + (s->drained && whole(s, &wrong) == 0);
+        *asked = (size_t)n + (s->drained && whole_record_size(s, &wrong) == 0);
         return n;
     }
 }

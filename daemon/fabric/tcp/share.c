@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static struct tcp_share *find(struct tcp_shares *all, uint64_t peer) {
+static struct tcp_share *share_find(struct tcp_shares *all, uint64_t peer) {
     list_for_each (pos, &all->peers) {
         struct tcp_share *s = list_entry(pos, struct tcp_share, node);
         if (s->peer == peer)
@@ -18,8 +18,8 @@ static struct tcp_share *find(struct tcp_shares *all, uint64_t peer) {
     return NULL;
 }
 
-static struct tcp_share *find_or_make(struct tcp_shares *all, uint64_t peer) {
-    struct tcp_share *s = find(all, peer);
+static struct tcp_share *share_find_or_make(struct tcp_shares *all, uint64_t peer) {
+    struct tcp_share *s = share_find(all, peer);
     if (s)
         return s;
     s = calloc(1, sizeof *s);
@@ -40,7 +40,7 @@ static void drop_unused(struct tcp_share *s) {
 }
 
 struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer) {
-    struct tcp_share *s = find_or_make(all, peer);
+    struct tcp_share *s = share_find_or_make(all, peer);
     if (s)
         s->conns++;
     return s;
@@ -60,7 +60,7 @@ static size_t budget_of(uint32_t weight) {
 }
 
 int share_set(struct tcp_shares *all, uint64_t peer, const struct fabric_share *share) {
-    struct tcp_share *s = find_or_make(all, peer);
+    struct tcp_share *s = share_find_or_make(all, peer);
     if (!s)
         return RDMAD_E_NOMEM;
     s->budget = budget_of(share->weight);
@@ -75,7 +75,7 @@ int share_set(struct tcp_shares *all, uint64_t peer, const struct fabric_share *
 }
 
 void share_forget(struct tcp_shares *all, uint64_t peer) {
-    struct tcp_share *s = find(all, peer);
+    struct tcp_share *s = share_find(all, peer);
     if (!s)
         return;
     s->kept = false;

@@ -50,7 +50,7 @@ void tcp_window_extend(struct fabric_window *fw, uint64_t deadline_ns) {
 }
 
 /* Only this worker writes; others read at any time. No locked instruction is needed. */
-static void audit_count(uint64_t *counter, uint64_t n) {
+static void audit_counter_add(uint64_t *counter, uint64_t n) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
@@ -92,15 +92,15 @@ struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
         return w;
     }
     probe_access_refused(s->lease_id, peer, opcode_of(f), f->length, *status);
-    audit_count(&s->audit->refused, 1);
+    audit_counter_add(&s->audit->refused, 1);
     return NULL;
 }
 
 /* An op that was let in. Its bytes count when it starts: an owner wants to see who had access. */
 void window_count(const struct tcp *t, struct tcp_window *w, const struct frame *f) {
     struct fabric_audit *a = w->spec.audit;
-    audit_count(&a->ops, 1);
+    audit_counter_add(&a->ops, 1);
     if (!frame_is_atomic(f->type))
-        audit_count(f->type == FRAME_READ ? &a->bytes_read : &a->bytes_written, f->length);
+        audit_counter_add(f->type == FRAME_READ ? &a->bytes_read : &a->bytes_written, f->length);
     __atomic_store_n(&a->last_use_ns, t->now_ns, __ATOMIC_RELAXED);
 }

@@ -7,7 +7,7 @@
 #include "daemon/op/engine/life.h"
 #include <assert.h>
 
-static void count_posted(struct op_channel *ch, int by) {
+static void recv_count_posted(struct op_channel *ch, int by) {
     ch->in.posted = (uint32_t)((int)ch->in.posted + by);
     __atomic_store_n(&ch->stats->receives_posted, ch->in.posted, __ATOMIC_RELAXED);
 }
@@ -19,7 +19,7 @@ int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     op->channel_data = NULL;
     ch->ops++;
     list_append(&ch->in.recvs, &op->node);
-    count_posted(ch, 1);
+    recv_count_posted(ch, 1);
     channel_touch(ch);
     return 0;
 }
@@ -30,7 +30,7 @@ void recv_repost(struct op_channel *ch, struct op *op) {
     op->channel_data = NULL;
     op->some_partial = true;
     list_append(ch->in.recvs.next, &op->node);
-    count_posted(ch, 1);
+    recv_count_posted(ch, 1);
 }
 
 void recv_drop_pieces(struct op_channel *ch) {
@@ -43,7 +43,7 @@ void recv_unpost(struct op_channel *ch, struct op *op) {
         recv_drop_pieces(ch);
     assert(ch->in.posted > 0 && !list_empty(&op->node));
     list_remove(&op->node);
-    count_posted(ch, -1);
+    recv_count_posted(ch, -1);
 }
 
 static uint8_t when_empty(const struct op *op) {

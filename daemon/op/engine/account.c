@@ -72,7 +72,7 @@ void account_leave(struct list *idle, struct op_account *a, uint64_t now_ns) {
 /* ---- worker ------------------------------------------------------------------------------ */
 
 /* At most want, as far as the limit allows. */
-static uint32_t take(uint64_t *count, uint64_t limit, uint32_t want) {
+static uint32_t account_take(uint64_t *count, uint64_t limit, uint32_t want) {
     uint64_t used = __atomic_load_n(count, __ATOMIC_RELAXED);
     for (;;) {
         uint64_t room = used < limit ? limit - used : 0;
@@ -112,8 +112,8 @@ int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose) {
     uint64_t had = __atomic_load_n(&s->account->waits, __ATOMIC_RELAXED);
     uint64_t most = own_or(&s->account->max_waits, w->settings->max_uid_waits);
     uint64_t of_total = most_of_all(w, &s->all->waits, had, w->settings->max_waits);
-    uint32_t of_uid = take(&s->account->waits, most, WAITS_AT_ONCE);
-    uint32_t of_all = of_uid ? take(&s->all->waits, of_total, of_uid) : 0;
+    uint32_t of_uid = account_take(&s->account->waits, most, WAITS_AT_ONCE);
+    uint32_t of_all = of_uid ? account_take(&s->all->waits, of_total, of_uid) : 0;
     give_back(&s->account->waits, of_uid - of_all);
     s->waits_may += of_all;
     *whose = of_uid ? RDMAD_LIMIT_DAEMON : RDMAD_LIMIT_UID;
@@ -145,9 +145,9 @@ bool ops_more(const struct worker *w, struct op_session *s) {
     }
     uint64_t had = __atomic_load_n(&s->account->ops, __ATOMIC_RELAXED);
     uint64_t of_total = most_of_all(w, &s->all->ops, had, w->settings->max_ops);
-    uint32_t of_uid =
-        take(&s->account->ops, own_or(&s->account->max_ops, w->settings->max_uid_ops), want);
-    uint32_t of_all = of_uid ? take(&s->all->ops, of_total, of_uid) : 0;
+    uint32_t of_uid = account_take(&s->account->ops,
+                                   own_or(&s->account->max_ops, w->settings->max_uid_ops), want);
+    uint32_t of_all = of_uid ? account_take(&s->all->ops, of_total, of_uid) : 0;
     give_back(&s->account->ops, of_uid - of_all);
     s->ops_may += of_all;
     return of_all > 0;

@@ -127,7 +127,7 @@ static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
 }
 
 /* Takes up to budget sqes, or fewer that cost as much. */
-static void take(struct worker *w, struct op_ring *r, uint32_t count, uint32_t budget) {
+static void ring_take_sqes(struct worker *w, struct op_ring *r, uint32_t count, uint32_t budget) {
     struct op_session *s = r->session;
     uint32_t taken = 0, spent = 0;
     uint64_t routed = w->routed;
@@ -163,7 +163,7 @@ static bool serve_ring(struct worker *w, struct op_ring *r, uint64_t room) {
     uint32_t budget = s->user->ops_at_once < RING_BUDGET ? s->user->ops_at_once : RING_BUDGET;
     if (count > RING_BUDGET && room > RING_BUDGET) /* it could have had more of its part */
         user_waits(s->user);
-    take(w, r, count, room < budget ? (uint32_t)room : budget);
+    ring_take_sqes(w, r, count, room < budget ? (uint32_t)room : budget);
     return true;
 }
 
@@ -183,7 +183,7 @@ static bool is_left_out(struct op_session *s) {
     return false;
 }
 
-static void look_at(struct worker *w, struct op_ring *r) {
+static void ring_look_at(struct worker *w, struct op_ring *r) {
     struct op_session *s = r->session;
     bool work = rings_has_work(r);
     w->looks++;
@@ -200,7 +200,7 @@ static bool look_at_quiet(struct worker *w, struct op_session *s) {
     if (!list_empty(&s->quiet) && w->looks >= LOOKS)
         return false;
     for (struct list *pos = NULL; pos != last && (pos = list_first(&s->quiet));) {
-        look_at(w, list_entry(pos, struct op_ring, node));
+        ring_look_at(w, list_entry(pos, struct op_ring, node));
         if (w->looks >= LOOKS || looks-- <= 1)
             break;
     }

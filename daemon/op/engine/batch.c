@@ -28,7 +28,7 @@
 #include "daemon/op/engine/rings.h"
 #include <assert.h>
 
-static bool may_join(const struct rdmad_sqe *sqe) {
+static bool batch_may_join(const struct rdmad_sqe *sqe) {
     return sqe->opcode == RDMAD_OP_READ || sqe->opcode == RDMAD_OP_WRITE ||
            sqe->opcode == RDMAD_OP_NOTIFY || sqe->opcode == RDMAD_OP_SEND;
 }
@@ -55,7 +55,7 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         if (r->tagged)
             batch_tag(b);
     }
-    if (!may_join(sqe))
+    if (!batch_may_join(sqe))
         return RDMAD_E_INVAL;
     if (b->taken == RDMAD_BATCH_MAX)
         return RDMAD_E_LIMIT;

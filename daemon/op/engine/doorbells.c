@@ -55,7 +55,7 @@ bool doorbells_heard(struct worker *w, struct op_ring *r) {
     return work;
 }
 
-static void look_at(struct worker *w, struct op_ring *r) {
+static void deaf_look_at(struct worker *w, struct op_ring *r) {
     struct op_doorbell *k = &r->doorbell;
     if (r->parked && rings_has_work(r))
         rings_wake(w, r);
@@ -72,7 +72,7 @@ void doorbells_run(struct worker *w) {
     struct list *last = w->deaf.prev;
     for (unsigned i = 0; i < DEAF_LOOKS && !list_empty(&w->deaf); i++) {
         struct list *first = list_pop(&w->deaf);
-        look_at(w, list_entry(first, struct op_ring, doorbell.node));
+        deaf_look_at(w, list_entry(first, struct op_ring, doorbell.node));
         if (first == last)
             break;
     }

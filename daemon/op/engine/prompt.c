@@ -13,7 +13,7 @@ void prompt_forget(struct op_ring *r) {
     r->session->worker->nprompt--;
 }
 
-static void remember(struct worker *w, struct op_ring *r) {
+static void prompt_remember(struct worker *w, struct op_ring *r) {
     struct op_user *u = r->session->user;
     r->looks_in_vain = 0;
     if (!list_empty(&r->prompt_node) || u->limited || u->prompt >= PROMPT_OF_USER ||
@@ -28,7 +28,7 @@ void prompt_note(struct worker *w) {
     list_for_each (pos, &w->dirty) {
         struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
         if (r->inflight == 0 && r->last_bytes <= PROMPT_BYTES && !r->ending)
-            remember(w, r);
+            prompt_remember(w, r);
     }
 }
 

@@ -187,8 +187,8 @@ static void note_user(struct worker *w, struct op_route *route, const struct op_
     route->last = u;
 }
 
-static void count_posted(struct worker *w, struct op_route *route, struct op_share *share,
-                         const struct posted *p) {
+static void flow_count_posted(struct worker *w, struct op_route *route, struct op_share *share,
+                              const struct posted *p) {
     struct op_flow *flow = share->flow;
     flow_posted(flow, share, p->bytes + p->posts * ROUTE_OP_COST);
     user_use_bytes(flow->user, p->bytes, route->copied);
@@ -230,7 +230,7 @@ static struct posted post_share(struct worker *w, struct op_route *route, struct
     } while (!share_is_idle(share) && p.posts < posts && route->ahead < ahead &&
              (int64_t)(p.bytes + p.posts * ROUTE_OP_COST) < bytes);
     if (p.posts)
-        count_posted(w, route, share, &p);
+        flow_count_posted(w, route, share, &p);
     if (share_is_idle(share))
         flow_left(share);
     return p;

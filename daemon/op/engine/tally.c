@@ -75,7 +75,7 @@ void tally_hear_failures(struct op_session *s) {
 }
 
 /* Who ends its own op, or itself, need not be told why. */
-static void remember(struct op_session *s, const struct plane_failure *f, unsigned code) {
+static void failure_remember(struct op_session *s, const struct plane_failure *f, unsigned code) {
     if (f->status == RDMAD_E_CANCELED || f->opcode == RDMAD_OP_CANCEL)
         return;
     struct op_failure *to = &s->failures[s->nfailures % PLANE_FAILURES];
@@ -145,7 +145,7 @@ static void tally_failed(struct worker *w, struct op_session *s, struct plane_fa
     counter_add(&s->tally.failed[code], 1);
     counter_add(&w->counters.ops_failed, 1);
     counter_add(&w->latency.failed[code], 1);
-    remember(s, f, code);
+    failure_remember(s, f, code);
 }
 
 void tally_refused(struct worker *w, struct op_session *s, const struct rdmad_sqe *sqe, int status,

@@ -40,7 +40,7 @@ static bool wants_way(const struct plane_trace_filter *f, const struct op_lane *
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-static void settle(struct op_trace *t, uint64_t now_ns) {
+static void notes_settle(struct op_trace *t, uint64_t now_ns) {
     for (unsigned i = 0; i < t->count; i++) {
         struct plane_traced *note = &t->notes[i];
         uint64_t span_ns = clock_left(note->span_ns, now_ns);
@@ -55,12 +55,12 @@ static void settle(struct op_trace *t, uint64_t now_ns) {
 
 void trace_settle(struct worker *w, uint64_t now_ns) {
     for (struct op_trace *t = w->traces; t; t = t->next)
-        settle(t, now_ns);
+        notes_settle(t, now_ns);
 }
 
 static struct plane_traced *next_note(struct worker *w, struct op_trace *t) {
     if (t->count == TRACE_NOTES) /* one look at the clock for all of them */
-        settle(t, w->now_ticks ? clock_now_ns() : w->now_ns);
+        notes_settle(t, w->now_ticks ? clock_now_ns() : w->now_ns);
     return &t->notes[t->count++];
 }
 

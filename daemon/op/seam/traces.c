@@ -77,7 +77,7 @@ struct plane_trace *plane_trace_begin(struct plane *p, const struct plane_trace_
 }
 
 /* The part with the oldest record; NULL: none has any. */
-static struct op_trace *oldest(const struct plane_trace *t) {
+static struct op_trace *trace_oldest(const struct plane_trace *t) {
     struct op_trace *first = NULL;
     uint64_t first_ns = CLOCK_NEVER;
     for (unsigned i = 0; i < t->workers; i++) {
@@ -92,7 +92,7 @@ static struct op_trace *oldest(const struct plane_trace *t) {
 
 unsigned plane_trace_read(struct plane_trace *t, struct plane_traced *out, unsigned room) {
     unsigned count = 0;
-    for (struct op_trace *part; count < room && (part = oldest(t)); count++) {
+    for (struct op_trace *part; count < room && (part = trace_oldest(t)); count++) {
         out[count] = *trace_ring_first(&part->ring);
         trace_ring_take(&part->ring);
     }
@@ -100,7 +100,7 @@ unsigned plane_trace_read(struct plane_trace *t, struct plane_traced *out, unsig
 }
 
 bool plane_trace_more(const struct plane_trace *t) {
-    return oldest(t) != NULL;
+    return trace_oldest(t) != NULL;
 }
 
 uint64_t plane_trace_dropped(const struct plane_trace *t) {

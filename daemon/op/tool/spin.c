@@ -53,7 +53,7 @@ static bool in_vain(struct spin *s, uint64_t min_ns) {
     return false;
 }
 
-static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
+static void spin_begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
     s->spinning = true;
     s->since_ns = s->yield_ns = now_ns;
     s->rounds = s->yield_rounds = 0;
@@ -74,7 +74,7 @@ bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns
     if (!s->spinning) {
         if (max_ns == 0 || rdmad_crowd_lasts(&s->crowd, now_ns, s->cpus_wanted))
             return false;
-        begin(s, now_ns, min_ns, max_ns);
+        spin_begin(s, now_ns, min_ns, max_ns);
     }
     s->look_ns = now_ns;
     if (now_ns - s->since_ns >= s->this_ns && s->rounds >= s->this_ns / ROUND_NS)

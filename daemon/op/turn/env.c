@@ -60,7 +60,7 @@ static void env_landed(void *user, struct fabric_landing *landing, int status) {
     channel_landed(landing, status);
 }
 
-static struct op_session *owner_of(struct worker *w, const void *address) {
+static struct op_session *session_of_address(struct worker *w, const void *address) {
     list_for_each (pos, &w->sessions) {
         struct op_session *s = list_entry(pos, struct op_session, node);
         uint32_t cursor = 0;
@@ -83,7 +83,7 @@ static void tell_memory_fault(struct mail *mail) {
 /* The memory may belong to a session of another worker: then the control thread has to find it. */
 static void env_memory_fault(void *user, const void *address) {
     struct worker *w = user;
-    struct op_session *s = owner_of(w, address);
+    struct op_session *s = session_of_address(w, address);
     if (s) {
         worker_violated(w, s, RDMAD_E_FAULT,
                         "memory of one of its pools vanished under a transfer");

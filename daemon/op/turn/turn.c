@@ -138,7 +138,7 @@ static void fire(void *user, struct deadline *due) {
 }
 
 /* What has ended was published at that time. */
-static void settle(struct worker *w, uint64_t now_ns) {
+static void turn_settle(struct worker *w, uint64_t now_ns) {
     if (w->latency.count)
         tally_settle(w, now_ns);
     if (trace_is_on(w))
@@ -153,7 +153,7 @@ static unsigned answer_early(struct worker *w) {
         w->now_ticks = clock_ticks();
         w->now_ns = clock_now_ns();
     }
-    settle(w, w->now_ns);
+    turn_settle(w, w->now_ns);
     return prompt_serve(w);
 }
 
@@ -172,7 +172,7 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
     w->turns++;
-    settle(w, now_ns);
+    turn_settle(w, now_ns);
     users_begin(w);
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);

@@ -114,7 +114,7 @@ static int check_peer(struct peer *p, const struct peer_chan_req *m, struct erro
     return dial_back_check(p, m->host, m->port, err);
 }
 
-static int no_memory(const struct peer *p, struct error *err) {
+static int chan_no_memory(const struct peer *p, struct error *err) {
     return error_set(err, RDMAD_E_NOMEM, "%s has no memory for one more channel",
                      p->peers->state->node_name);
 }
@@ -128,7 +128,7 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
 
     if (check_peer(p, m, &err) == 0 && service_find(p->peers->state, m->service, &sv, &err) == 0 &&
         !(c = chan_offered(p, m)))
-        no_memory(p, &err);
+        chan_no_memory(p, &err);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)
         return;
     p->told = false; /* it is about this request alone */
@@ -170,7 +170,7 @@ void chan_take_again(struct peer *p, const struct peer_msg *msg) {
     struct chan *c = ch ? chan_asked(p, m) : NULL;
 
     if (ch && !c)
-        no_memory(p, &err);
+        chan_no_memory(p, &err);
     if (!c) {
         p->told = false;
         chan_send_refuse(p, m->ref, &err);

@@ -45,7 +45,7 @@ struct handshake {
 
 static void handshakes_go_on(struct peers *ps);
 
-static void handshake_free(struct handshake *h) {
+static void handshake_discard(struct handshake *h) {
     tls_free(h->tls);
     free(h);
 }
@@ -125,7 +125,7 @@ static void handshake_open(struct peer *p) {
     }
     h->tls = NULL;
     p->handshake = NULL;
-    handshake_free(h);
+    handshake_discard(h);
     p->secured = true;
     p->peers->ops->open(p);
     if (!p->ending)
@@ -134,7 +134,7 @@ static void handshake_open(struct peer *p) {
         peer_end(p, &p->closed_why);
 }
 
-static bool handshake_send(struct peer *p) {
+static bool handshake_write(struct peer *p) {
     uint8_t bytes[4096];
     size_t n;
     while ((n = tls_output(p->handshake->tls, bytes, sizeof(bytes))))
@@ -160,7 +160,7 @@ static void handshake_stepped(struct peer *p) {
     handshake_read_on(p);
     if (p->ending)
         return;
-    if (!handshake_send(p))
+    if (!handshake_write(p))
         handshake_no_memory(p);
     else if (h->step == TLS_BROKEN)
         handshake_fail(p, &h->failure);
@@ -197,7 +197,7 @@ static void handshake_done(struct offload_job *job) {
     if (p && !p->ending)
         handshake_stepped(p);
     else if (!p)
-        handshake_free(h);
+        handshake_discard(h);
     if (ps)
         handshakes_go_on(ps);
 }
@@ -332,5 +332,5 @@ void handshake_forget(struct peer *p) {
     list_remove(&h->node);
     h->peer = NULL;
     if (p->peers->shakes != h)
-        handshake_free(h);
+        handshake_discard(h);
 }

@@ -16,13 +16,13 @@ struct part {
     struct rdmad_uri uri; /* names the daemon that owns the part */
 };
 
-static struct part *part_of(struct peer_ask *a) {
+static struct part *part_of_ask(struct peer_ask *a) {
     return container_of(a, struct part, ask);
 }
 
 static void part_failed(struct peer_ask *a, const struct error *why) {
-    struct part part = *part_of(a);
-    free(part_of(a));
+    struct part part = *part_of_ask(a);
+    free(part_of_ask(a));
     part.done(part.arg, why, NULL);
 }
 
@@ -42,10 +42,10 @@ void peer_delegate(struct handle *h, const struct lease_part *part, uint64_t tim
         done(arg, &err, NULL);
         return;
     }
-    part_of(a)->uri.port = c->uri.port;
-    memcpy(part_of(a)->uri.host, c->uri.host, sizeof(c->uri.host));
-    part_of(a)->done = done;
-    part_of(a)->arg = arg;
+    part_of_ask(a)->uri.port = c->uri.port;
+    memcpy(part_of_ask(a)->uri.host, c->uri.host, sizeof(c->uri.host));
+    part_of_ask(a)->done = done;
+    part_of_ask(a)->arg = arg;
     a->question.type = PEER_MSG_DELEGATE_REQ;
     a->question.delegate_req = (struct peer_delegate_req){.ref = a->ref,
                                                           .owner_ref = c->owner_ref,
@@ -65,7 +65,7 @@ void part_take_delegate_rep(struct peer *p, const struct peer_msg *msg) {
 
     if (!a)
         return;
-    struct part *part = part_of(a);
+    struct part *part = part_of_ask(a);
     memcpy(why.text, m->text, sizeof(why.text));
     if (m->status) {
         ask_fail(a, &why);

@@ -26,7 +26,7 @@
 #define SYS_UVERBS "/sys/class/infiniband_verbs"
 #define DEV_DIR "/dev/infiniband"
 
-static int no_memory(struct error *err) {
+static int survey_no_memory(struct error *err) {
     return error_set(err, RDMAD_E_NOMEM, "out of memory while looking at the RDMA devices");
 }
 
@@ -373,10 +373,10 @@ static void say_no_device(struct error *why) {
 int survey_all(const struct wish *wish, struct device_list **out, struct error *err) {
     struct device_list *list = calloc(1, sizeof(*list));
     if (!list)
-        return no_memory(err);
+        return survey_no_memory(err);
     if (!add_verbs_devices(list, wish->settings) || !add_hidden_devices(list)) {
         device_list_free(list);
-        return no_memory(err);
+        return survey_no_memory(err);
     }
     if (!list->count)
         say_no_device(&list->why);
@@ -391,12 +391,12 @@ int survey_open_port(struct ibv_context *context, unsigned port, const struct wi
     struct device_view *view = list ? next_view(list) : NULL;
     if (!view) {
         device_list_free(list);
-        return no_memory(err);
+        return survey_no_memory(err);
     }
     fill_identity(view, context->device);
     if (!fill_open(view, context, port, wish->settings)) {
         device_list_free(list);
-        return no_memory(err);
+        return survey_no_memory(err);
     }
     devices_choose(list, wish);
     *out = list;

@@ -79,7 +79,7 @@ static bool read_answers(struct verbs_link *l, const struct inbox_page *page) {
 }
 
 /* While an answer was not seen, nothing may be sent whose answer would take its place. */
-static bool read_counter(struct outbox *ob, uint64_t counter) {
+static bool read_consumed(struct outbox *ob, uint64_t counter) {
     const struct list *node = list_first(&ob->asking);
     uint64_t most = node ? op_mark(list_entry(node, struct fabric_op, node))->address : ob->sent;
     if (counter > ob->sent)
@@ -98,7 +98,7 @@ void page_came(struct verbs_link *l) {
     ob->reading = false;
     bool moved = weak_senders_read(l, &page);
     moved |= read_answers(l, &page);
-    moved |= read_counter(ob, le64toh(page.consumed));
+    moved |= read_consumed(ob, le64toh(page.consumed));
     if (moved) {
         ob->pause_ns = 0;
     } else {
