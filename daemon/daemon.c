@@ -38,7 +38,7 @@
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
 #include "daemon/state/session_end.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include "daemon/stop.h"
 #include "daemon/tenants.h"
 #include "daemon/upgrade.h"
@@ -404,7 +404,8 @@ static int daemon_start(struct daemon *d, struct error *err) {
         (rc = start_identity(d, err)) || (rc = start_porter(d, err)) ||
         (rc = audit_start(d->config.audit_file, err)) || (rc = start_plane(d, err)) ||
         (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
-        (rc = start_upgrade(d, err)) || (rc = watch_new(&d->state, manager_watchdog_ns(), err)) ||
+        (rc = start_upgrade(d, err)) ||
+        (rc = thread_watch_new(&d->state, manager_watchdog_ns(), err)) ||
         (rc = manager_new(d->base, &d->state, &d->manager, err)) || (rc = start_signals(d, err)))
         return rc;
     start_leftovers(d);
@@ -436,7 +437,7 @@ static void daemon_stop(struct daemon *d) {
     signal_drop(d->interrupt);
     signal_drop(d->hangup);
     manager_free(d->manager);
-    watch_free(st);
+    thread_watch_free(st);
     reaper_free(d->reaper);
     struct listener *clients = d->clients;
     struct tenants *tenants = d->tenants;

@@ -9,7 +9,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/manager_socket.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -90,7 +90,7 @@ static void on_watchdog(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     /* A worker that hangs must not be hidden by a control thread that does not. */
-    if (!watch_hangs(m->state))
+    if (!thread_watch_hangs(m->state))
         (void)manager_socket_send("WATCHDOG=1"); /* else there are others that it has not read */
     else
         LOG(ERR, ("a worker does not turn: not answering the watchdog"));

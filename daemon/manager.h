@@ -26,7 +26,7 @@ void manager_take_sockets(struct manager_sockets *out);
 
 /* How long the service manager's watchdog waits; 0: there is none. */
 uint64_t manager_watchdog_ns(void);
-/* Answers the watchdog, if there is one, as long as no worker hangs (state/watch.h). */
+/* Answers the watchdog, if there is one, as long as no worker hangs (state/thread_watch.h). */
 int manager_new(struct event_base *base, const struct state *st, struct manager **out,
                 struct error *err);
 void manager_free(struct manager *m);

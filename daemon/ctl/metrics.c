@@ -9,7 +9,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/channel.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -115,11 +115,11 @@ static void metrics_queues(struct metrics_writer *w, const struct state *st) {
 }
 
 static void metrics_silent(struct metrics_writer *w, const struct state *st) {
-    struct watch_row row;
+    struct thread_watch_row row;
     metrics_family(w, METRICS_GAUGE, "rdmad_thread_silent_seconds", "seconds",
                    "For how long a worker, or registration of memory, has not gone on, as of some "
                    "seconds ago.");
-    for (unsigned i = 0; watch_row(st, i, &row); i++) {
+    for (unsigned i = 0; thread_watch_row(st, i, &row); i++) {
         struct metrics_labels labels = {0};
         metrics_label(&labels, "thread", row.thread);
         metrics_real(w, &labels, (double)row.silent_ns / 1e9);
@@ -167,7 +167,7 @@ static void metrics_print(const struct metrics_source *m, struct metrics_writer 
     struct state *st = m->state;
     struct plane_counters counters;
     struct ctl_totals t;
-    watch_stir(st);
+    thread_watch_stir(st);
     ctl_totals_of(st, &t, &counters);
     metrics_info(w, st, &t);
     metrics_objects(w, st, &t);

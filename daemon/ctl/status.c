@@ -11,7 +11,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/identity.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include "pki/identity.h"
 #include <string.h>
 #include <sys/resource.h>
@@ -127,8 +127,8 @@ static json_t *status_porter(const struct porter *p) {
 /* Threads that do not answer; none: all is well. */
 static json_t *status_silent(const struct state *st) {
     json_t *list = json_array();
-    struct watch_row row;
-    for (unsigned i = 0; watch_row(st, i, &row); i++)
+    struct thread_watch_row row;
+    for (unsigned i = 0; thread_watch_row(st, i, &row); i++)
         if (row.silent)
             json_array_append_new(list,
                                   json_pack("{s:s, s:f, s:b}", "thread", row.thread, "silent_s",
@@ -176,7 +176,7 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
     struct plane_counters counters;
     struct ctl_totals t;
-    watch_stir(st);
+    thread_watch_stir(st);
     static const uint64_t nothing[QUOTA_COUNT];
     const bool all = ctl_sees_all(call);
     const struct quota_account *own = quota_find(&st->quota, ctl_caller(call)->who.uid, 0);

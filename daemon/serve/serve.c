@@ -11,7 +11,7 @@
 #include "common/versions.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -202,7 +202,7 @@ static void close_memory(struct session *s, int *fds, unsigned nfds) {
 }
 
 void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds) {
-    watch_stir(s->state);
+    thread_watch_stir(s->state);
     session_hold(s); /* its end may be the answer */
     take_message(s, data, size, fds, nfds);
     close_memory(s, fds, nfds);

@@ -35,7 +35,7 @@ struct metrics;      /* ctl/metrics_door.h */
 struct tracer;       /* ctl/trace.c */
 struct identity;     /* state/identity.h */
 struct kept;         /* ipc/kept.h */
-struct thread_watch; /* state/watch.h */
+struct thread_watch; /* state/thread_watch.h */
 
 struct state {
     struct event_base *base;

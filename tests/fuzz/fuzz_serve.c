@@ -3,7 +3,7 @@
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
     answers++;
 }
 
-void watch_stir(struct state *st) {
+void thread_watch_stir(struct state *st) {
     (void)st;
 }
 

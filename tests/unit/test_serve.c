@@ -7,7 +7,7 @@
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -43,7 +43,7 @@ static unsigned holds, given_back;
 
 static unsigned stirred;
 
-void watch_stir(struct state *st) {
+void thread_watch_stir(struct state *st) {
     (void)st;
     stirred++;
 }

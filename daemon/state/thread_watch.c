@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.c - a timer, and a silence for each that is looked at.
+ * thread_watch.c - a timer, and a silence for each that is looked at.
  *
  * Bound: a worker that stops just after a question is asked anew one look later. From then on it
- * hangs after WATCH_HANGS_NS, seen one look later at most; the last answer to the watchdog was
- * before that, and its own time runs from there. So of 30 s it is 2 + 15 + 2 + 30 s at most.
+ * hangs after THREAD_WATCH_HANGS_NS, seen one look later at most; the last answer to the watchdog
+ * was before that, and its own time runs from there. So of 30 s it is 2 + 15 + 2 + 30 s at most.
  */
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include "daemon/base/events.h"
 #include "daemon/base/offload.h"
 #include "daemon/base/silence.h"
@@ -26,14 +26,14 @@ struct thread_watch {
     struct silence silence[]; /* of each worker, then of registration threads */
 };
 
-static void watch_name(const struct thread_watch *w, unsigned i, char name[24]) {
+static void thread_watch_name(const struct thread_watch *w, unsigned i, char name[24]) {
     if (i < w->workers)
         snprintf(name, 24, "rdmad-worker-%u", i % 100);
     else
         snprintf(name, 24, "rdmad-register");
 }
 
-static void watch_tell_began(const struct thread_watch *w, unsigned i, const char *name) {
+static void thread_watch_tell_began(const struct thread_watch *w, unsigned i, const char *name) {
     const double s = (double)w->silence[i].silent_ns / 1e9;
     char text[RDMAD_TEXT_MAX + 1];
     if (i < w->workers)
@@ -50,15 +50,16 @@ static void watch_tell_began(const struct thread_watch *w, unsigned i, const cha
     EVENT("thread", "silent", audit_nobody(), audit_nothing(), ("%s", text));
 }
 
-static void watch_judge(struct thread_watch *w, unsigned i, bool answered, uint64_t since_ns) {
+static void thread_watch_judge(struct thread_watch *w, unsigned i, bool answered,
+                               uint64_t since_ns) {
     struct silence *s = &w->silence[i];
     const uint64_t was_ns = s->silent_ns;
     const uint64_t bound_ns = i < w->workers ? w->silent_ns : w->registers_ns;
     char name[24];
-    watch_name(w, i, name);
+    thread_watch_name(w, i, name);
     switch (silence_look(s, answered, since_ns, w->every_ns, bound_ns)) {
     case SILENCE_BEGAN:
-        watch_tell_began(w, i, name);
+        thread_watch_tell_began(w, i, name);
         break;
     case SILENCE_ENDED:
         LOG(NOTICE, ("%s goes on, after %.1f s", name, (double)was_ns / 1e9));
@@ -71,7 +72,7 @@ static void watch_judge(struct thread_watch *w, unsigned i, bool answered, uint6
 }
 
 /* The same job is the oldest that runs, or what waits was not begun. */
-static bool watch_registers(struct thread_watch *w) {
+static bool thread_watch_registers(struct thread_watch *w) {
     const struct offload_progress before = w->progress;
     offload_progress(w->state->offload, &w->progress);
     bool same_job = w->progress.oldest && w->progress.oldest == before.oldest;
@@ -80,27 +81,27 @@ static bool watch_registers(struct thread_watch *w) {
 }
 
 /* Whether anything is to be looked at again. */
-static bool watch_look(struct thread_watch *w, uint64_t now_ns) {
+static bool thread_watch_look(struct thread_watch *w, uint64_t now_ns) {
     const uint64_t since_ns = now_ns - w->looked_ns;
     bool silent = false;
     w->looked_ns = now_ns;
     for (unsigned i = 0; i < w->workers; i++)
-        watch_judge(w, i, plane_worker_turns(w->state->plane, i), since_ns);
-    watch_judge(w, w->workers, watch_registers(w), since_ns);
+        thread_watch_judge(w, i, plane_worker_turns(w->state->plane, i), since_ns);
+    thread_watch_judge(w, w->workers, thread_watch_registers(w), since_ns);
     for (unsigned i = 0; i <= w->workers; i++)
         silent = silent || w->silence[i].silent_ns;
     return silent;
 }
 
-static void watch_tick(struct timer *timer, uint64_t now_ns) {
+static void thread_watch_tick(struct timer *timer, uint64_t now_ns) {
     struct thread_watch *w = container_of(timer, struct thread_watch, timer);
-    bool again = watch_look(w, now_ns) || w->always || w->stirred;
+    bool again = thread_watch_look(w, now_ns) || w->always || w->stirred;
     w->stirred = false;
     if (again)
         (void)timer_set(&w->state->timers, timer, clock_after(now_ns, w->every_ns));
 }
 
-void watch_stir(struct state *st) {
+void thread_watch_stir(struct state *st) {
     struct thread_watch *w = st->watch;
     if (!w)
         return;
@@ -109,21 +110,22 @@ void watch_stir(struct state *st) {
         return;
     uint64_t now_ns = state_now(st);
     w->looked_ns = now_ns; /* nobody looked before, and that is no silence */
-    (void)watch_look(w, now_ns);
+    (void)thread_watch_look(w, now_ns);
     w->stirred = false;
     (void)timer_set(&st->timers, &w->timer, clock_after(now_ns, w->every_ns));
 }
 
-void watch_free(struct state *st) {
+void thread_watch_free(struct state *st) {
     if (st->watch)
         timer_unset(&st->timers, &st->watch->timer);
     free(st->watch);
     st->watch = NULL;
 }
 
-int watch_new(struct state *st, uint64_t watchdog_ns, struct error *err) {
+int thread_watch_new(struct state *st, uint64_t watchdog_ns, struct error *err) {
     const unsigned workers = plane_workers(st->plane);
-    const uint64_t of_ns = watchdog_ns && watchdog_ns < WATCH_OF_NS ? watchdog_ns : WATCH_OF_NS;
+    const uint64_t of_ns =
+        watchdog_ns && watchdog_ns < THREAD_WATCH_OF_NS ? watchdog_ns : THREAD_WATCH_OF_NS;
     const uint64_t unit_ns = of_ns / 30; /* a second of those above */
     struct thread_watch *w = calloc(1, sizeof(*w) + (workers + 1) * sizeof(w->silence[0]));
     if (!w)
@@ -131,39 +133,39 @@ int watch_new(struct state *st, uint64_t watchdog_ns, struct error *err) {
     w->state = st;
     w->workers = workers;
     w->always = watchdog_ns > 0;
-    w->every_ns = WATCH_EVERY_NS / NSEC_PER_SEC * unit_ns;
-    w->silent_ns = WATCH_SILENT_NS / NSEC_PER_SEC * unit_ns;
-    w->hangs_ns = WATCH_HANGS_NS / NSEC_PER_SEC * unit_ns;
-    w->registers_ns = WATCH_REGISTERS_NS / NSEC_PER_SEC * unit_ns;
-    timer_init(&w->timer, watch_tick);
+    w->every_ns = THREAD_WATCH_EVERY_NS / NSEC_PER_SEC * unit_ns;
+    w->silent_ns = THREAD_WATCH_SILENT_NS / NSEC_PER_SEC * unit_ns;
+    w->hangs_ns = THREAD_WATCH_HANGS_NS / NSEC_PER_SEC * unit_ns;
+    w->registers_ns = THREAD_WATCH_REGISTERS_NS / NSEC_PER_SEC * unit_ns;
+    timer_init(&w->timer, thread_watch_tick);
     st->watch = w;
     if (!w->always)
         return 0;
-    watch_stir(st);
+    thread_watch_stir(st);
     if (timer_is_set(&w->timer))
         return 0;
-    watch_free(st); /* or the watchdog would be answered, and nobody would look */
+    thread_watch_free(st); /* or the watchdog would be answered, and nobody would look */
     return error_set(err, RDMAD_E_NOMEM, "no memory for the timer that watches threads");
 }
 
-static bool watch_worker_hangs(const struct thread_watch *w, unsigned i) {
+static bool thread_watch_worker_hangs(const struct thread_watch *w, unsigned i) {
     return i < w->workers && w->silence[i].silent_ns >= w->hangs_ns;
 }
 
-bool watch_hangs(const struct state *st) {
+bool thread_watch_hangs(const struct state *st) {
     bool hangs = false;
     for (unsigned i = 0; st->watch && i < st->watch->workers; i++)
-        hangs = hangs || watch_worker_hangs(st->watch, i);
+        hangs = hangs || thread_watch_worker_hangs(st->watch, i);
     return hangs;
 }
 
-bool watch_row(const struct state *st, unsigned i, struct watch_row *out) {
+bool thread_watch_row(const struct state *st, unsigned i, struct thread_watch_row *out) {
     const struct thread_watch *w = st->watch;
     if (!w || i > w->workers)
         return false;
-    watch_name(w, i, out->thread);
+    thread_watch_name(w, i, out->thread);
     out->silent_ns = w->silence[i].silent_ns;
     out->silent = w->silence[i].told;
-    out->hangs = watch_worker_hangs(w, i);
+    out->hangs = thread_watch_worker_hangs(w, i);
     return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.h - whether the other threads that sessions need go on: workers, and registration threads.
+ * thread_watch.h - whether the other threads that sessions need go on: workers, and registration
+ * threads.
  *
  * A worker is asked by a mail, never by a second one before the first was read. It is silent when
  * it has not read that for a while, and hangs when it has not for longer: then the service
@@ -13,34 +14,34 @@
  * up. A program that waits for a worker asks once in its call_timeout_ms
  * (libclient/control/presence.h), so a worker that hangs is told of then.
  */
-#ifndef RDMAD_STATE_WATCH_H
-#define RDMAD_STATE_WATCH_H
+#ifndef RDMAD_STATE_THREAD_WATCH_H
+#define RDMAD_STATE_THREAD_WATCH_H
 
 #include "daemon/base/error.h"
 #include "daemon/state/state.h"
 
 /* Of a watchdog of 30 s, and where there is none; a shorter one makes all of them shorter. */
-#define WATCH_EVERY_NS (2 * NSEC_PER_SEC)
-#define WATCH_SILENT_NS (5 * NSEC_PER_SEC)
-#define WATCH_HANGS_NS (15 * NSEC_PER_SEC)
-#define WATCH_REGISTERS_NS (60 * NSEC_PER_SEC)
-#define WATCH_OF_NS (30 * NSEC_PER_SEC)
+#define THREAD_WATCH_EVERY_NS (2 * NSEC_PER_SEC)
+#define THREAD_WATCH_SILENT_NS (5 * NSEC_PER_SEC)
+#define THREAD_WATCH_HANGS_NS (15 * NSEC_PER_SEC)
+#define THREAD_WATCH_REGISTERS_NS (60 * NSEC_PER_SEC)
+#define THREAD_WATCH_OF_NS (30 * NSEC_PER_SEC)
 
 /* watchdog_ns: 0: there is none. Sets st->watch. */
-int watch_new(struct state *st, uint64_t watchdog_ns, struct error *err);
-void watch_free(struct state *st); /* that was never made, too */
+int thread_watch_new(struct state *st, uint64_t watchdog_ns, struct error *err);
+void thread_watch_free(struct state *st); /* that was never made, too */
 
 /* Somebody asks for something. */
-void watch_stir(struct state *st);
+void thread_watch_stir(struct state *st);
 /* A worker hangs: the watchdog is not to be answered. */
-bool watch_hangs(const struct state *st);
+bool thread_watch_hangs(const struct state *st);
 
-struct watch_row {
+struct thread_watch_row {
     char thread[24];    /* as /proc has it */
     uint64_t silent_ns; /* as of the last look; 0: it answers */
     bool silent, hangs;
 };
 /* Row i: the workers, then all registration threads as one. False: there is none. */
-bool watch_row(const struct state *st, unsigned i, struct watch_row *out);
+bool thread_watch_row(const struct state *st, unsigned i, struct thread_watch_row *out);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include "daemon/base/events.h"
 #include "daemon/base/offload.h"
-#include "daemon/state/watch.h"
+#include "daemon/state/thread_watch.h"
 #include "tests/unit/fake_plane.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -28,11 +28,11 @@ static void up(uint64_t watchdog_ns) {
     timers_init(&st.timers, NULL, NULL);
     cr_assert_eq(mailbox_init(&box), 0);
     cr_assert_eq(offload_start(&st.offload), 0);
-    cr_assert_eq(watch_new(&st, watchdog_ns, &err), 0);
+    cr_assert_eq(thread_watch_new(&st, watchdog_ns, &err), 0);
 }
 
 static void down(void) {
-    watch_free(&st);
+    thread_watch_free(&st);
     offload_stop(st.offload);
     mailbox_drain(&box);
     mailbox_fini(&box);
@@ -47,9 +47,9 @@ static void pass_s(unsigned s) {
     }
 }
 
-static struct watch_row row(unsigned i) {
-    struct watch_row r;
-    cr_assert(watch_row(&st, i, &r));
+static struct thread_watch_row row(unsigned i) {
+    struct thread_watch_row r;
+    cr_assert(thread_watch_row(&st, i, &r));
     return r;
 }
 
@@ -61,36 +61,37 @@ static unsigned events_of(const char *cause) {
     return found;
 }
 
-Test(watch, a_worker_that_stands_is_told_of_and_then_hangs) {
-    struct watch_row none;
+Test(thread_watch, a_worker_that_stands_is_told_of_and_then_hangs) {
+    struct thread_watch_row none;
     up(30 * NSEC_PER_SEC);
     pass_s(10);
     cr_assert(!row(1).silent && row(1).silent_ns == 0);
     fake_worker_stands = true;
     pass_s(8);
-    cr_assert(row(1).silent && !row(1).hangs && !row(0).silent && !watch_hangs(&st));
+    cr_assert(row(1).silent && !row(1).hangs && !row(0).silent && !thread_watch_hangs(&st));
     cr_assert_str_eq(row(1).thread, "rdmad-worker-1");
     cr_assert_eq(events_of("silent"), 1);
     pass_s(10);
-    cr_assert(watch_hangs(&st) && row(1).hangs && !row(0).hangs);
+    cr_assert(thread_watch_hangs(&st) && row(1).hangs && !row(0).hangs);
     cr_assert_eq(events_of("silent"), 1, "told once");
     fake_worker_stands = false;
     pass_s(2);
-    cr_assert(!watch_hangs(&st) && !row(1).silent);
+    cr_assert(!thread_watch_hangs(&st) && !row(1).silent);
     cr_assert_eq(events_of("goes on"), 1);
-    cr_assert(watch_row(&st, 2, &none) && !watch_row(&st, 3, &none), "two workers, and a third");
+    cr_assert(thread_watch_row(&st, 2, &none) && !thread_watch_row(&st, 3, &none),
+              "two workers, and a third");
     down();
 }
 
-Test(watch, bounds_follow_a_shorter_watchdog) {
+Test(thread_watch, bounds_follow_a_shorter_watchdog) {
     up(3 * NSEC_PER_SEC);
     fake_worker_stands = true;
     pass_s(2);
-    cr_assert(watch_hangs(&st), "half of the watchdog's time is over");
+    cr_assert(thread_watch_hangs(&st), "half of the watchdog's time is over");
     down();
 }
 
-Test(watch, a_stop_of_all_is_nobodys_silence) {
+Test(thread_watch, a_stop_of_all_is_nobodys_silence) {
     up(30 * NSEC_PER_SEC);
     pass_s(10);
     fake_worker_stands = true; /* it has not run yet when we look */
@@ -103,19 +104,19 @@ Test(watch, a_stop_of_all_is_nobodys_silence) {
     down();
 }
 
-Test(watch, without_a_watchdog_it_looks_while_somebody_asks) {
+Test(thread_watch, without_a_watchdog_it_looks_while_somebody_asks) {
     up(0);
     fake_questions = 0;
     pass_s(20);
     cr_assert_eq(fake_questions, 0, "an idle daemon does not wake up");
-    watch_stir(&st);
+    thread_watch_stir(&st);
     cr_assert_eq(fake_questions, 2, "at once");
     pass_s(3);
     cr_assert_eq(fake_questions, 4, "and once more");
     pass_s(20);
     cr_assert_eq(fake_questions, 4);
     fake_worker_stands = true;
-    watch_stir(&st);
+    thread_watch_stir(&st);
     pass_s(20);
     cr_assert(row(1).hangs, "it goes on looking at who does not answer");
     down();
@@ -136,7 +137,7 @@ static void gate_done(struct offload_job *job) {
     (void)job;
 }
 
-Test(watch, a_registration_that_does_not_end_is_told_and_leaves_the_watchdog_alone) {
+Test(thread_watch, a_registration_that_does_not_end_is_told_and_leaves_the_watchdog_alone) {
     struct gate g = {.job = {.reply_to = &box, .run = gate_run, .done = gate_done}};
     up(30 * NSEC_PER_SEC);
     cr_assert_eq(pipe(g.ends), 0);
@@ -147,7 +148,7 @@ Test(watch, a_registration_that_does_not_end_is_told_and_leaves_the_watchdog_alo
     pass_s(50);
     cr_assert_not(row(2).silent);
     pass_s(20);
-    cr_assert(row(2).silent && !row(2).hangs && !watch_hangs(&st));
+    cr_assert(row(2).silent && !row(2).hangs && !thread_watch_hangs(&st));
     cr_assert_str_eq(row(2).thread, "rdmad-register");
     close(g.ends[1]);
     while (p.oldest)
