@@ -145,10 +145,16 @@ done
 wait "$board" || fail "the board did not end with its readers: $(<"$work/board")"
 grep -q '^3 readers came: ' "$work/board" || fail "the board counted: $(<"$work/board")"
 ! on b "$examples/fetch" "$uri" "$work/late" 2>"$work/said" || fail "a late reader reads"
-start_on a "$work/board" "$examples/board" notice 2 1 "to whom it may concern"
-board=$!
-uri=$(first_line "$work/board" "$board")
-on b "$rdmactl" fetch "$uri" -o "$work/read" 2>/dev/null || fail "a reader of a board"
+for seconds in 1 5 25; do # on a busy machine a reader comes too late for a second
+    start_on a "$work/board" "$examples/board" notice 2 "$seconds" "to whom it may concern"
+    board=$!
+    uri=$(first_line "$work/board" "$board")
+    read=0
+    on b "$rdmactl" fetch "$uri" -o "$work/read" 2>/dev/null || read=$?
+    [ "$read" != 0 ] || break
+    wait "$board" || true
+done
+[ "$read" = 0 ] || fail "a reader of a board"
 code=0
 wait "$board" || code=$?
 [ "$code" = 1 ] || fail "a board past its time: $code"
