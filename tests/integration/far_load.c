@@ -28,6 +28,13 @@ static bool may_end_so(int status) {
            status == RDMAD_E_LEASE_EXPIRED;
 }
 
+/* What its handle says when an op ended so. */
+static const char *end_of(const rdmad_lease *lease) {
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
+    rdmad_lease_get_info(lease, &info);
+    return info.ended ? rdmad_errname(info.ended) : "alive";
+}
+
 static uint64_t now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -42,13 +49,15 @@ static void *add(void *arg) {
         uint64_t took = now_us() - since;
         if (took > __atomic_load_n(&a->worst_us, __ATOMIC_RELAXED))
             __atomic_store_n(&a->worst_us, took, __ATOMIC_RELAXED);
-        if (rc == 0)
-            a->old[a->done++] = old;
-        else if (rdmad_last_outcome() == RDMAD_UNKNOWN)
+        if (rc == 0) {
+            a->old[a->done] = old;
+            __atomic_store_n(&a->done, a->done + 1, __ATOMIC_RELAXED);
+        } else if (rdmad_last_outcome() == RDMAD_UNKNOWN)
             a->unknown++;
         else
             a->failed++;
-        CHECK(may_end_so(rc), "an addition: %s", rdmad_errname(rc));
+        CHECK(may_end_so(rc), "an addition: %s, the lease: %s", rdmad_errname(rc),
+              end_of(a->p->attached));
     }
     return NULL;
 }
@@ -75,7 +84,8 @@ static void *flood(void *arg) {
         CHECK(!flying || rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe) == 0, "no end");
         if (!flying)
             continue;
-        CHECK(may_end_so(cqe->status), "a write: %s", rdmad_errname(cqe->status));
+        CHECK(may_end_so(cqe->status), "a write: %s, the lease: %s", rdmad_errname(cqe->status),
+              end_of(f->p->attached));
         cqe->status ? f->failed++ : f->done++;
         rdmad_ring_seen(ring, cqe);
         flying--;
@@ -119,6 +129,21 @@ double far_load_longest_ms(struct far_load *load) {
         worst = one > worst ? one : worst;
     }
     return (double)worst / 1000;
+}
+
+static uint64_t additions_of(const struct far_load *load) {
+    uint64_t done = 0;
+    for (unsigned i = 0; i < ADDERS; i++)
+        done += __atomic_load_n(&load->adders[i].done, __ATOMIC_RELAXED);
+    return done;
+}
+
+void far_load_expect_progress(struct far_load *load) {
+    const uint64_t until = now_ms() + TEST_PATIENCE_MS, before = additions_of(load);
+    while (additions_of(load) <= before + ADDERS) { /* each may have had one under way */
+        CHECK(now_ms() < until, "the load does not go on");
+        sleep_ms(2);
+    }
 }
 
 struct far_load *far_load_start(struct far_pair *p) {
