@@ -37,14 +37,15 @@ static inline void pass_time(void) {
     settle();
 }
 
-/* What is left of handshakes is computed first, for then nothing comes to the mailbox any more. */
+/* What is left of handshakes is computed first, for then nothing comes to the mailbox any more.
+ * They are judged by the identity, which goes after them, as in a daemon. */
 static inline void tls_down(void) {
     for (int i = 0; i < 100; i++)
         pass_time();
-    identity_stop(&rig.st);
     offload_stop(rig.st.offload);
     rig.st.offload = NULL;
     quiet();
+    identity_stop(&rig.st);
     owner_down();
 }
 
