@@ -83,7 +83,8 @@ static void log_path(const struct tdaemon *d, char path[PATH_MAX]) {
     snprintf(path, PATH_MAX, "%s/log", d->dir);
 }
 
-/* What a test's daemons said last and do, when it fails; of a child that fails the parent shows it.
+/* What a test's daemons said last and do, when it fails, and what it does itself (threads of the
+ * library among them); of a child that fails the parent shows it.
  * They may say more than they have written yet: why a link was lost is told after its ops ended. */
 static void show_ends_of_logs(void) {
     char path[PATH_MAX];
@@ -96,6 +97,8 @@ static void show_ends_of_logs(void) {
         if (d->pid)
             process_show_threads(d->pid, stderr);
     }
+    fprintf(stderr, "---- the test itself\n");
+    process_show_threads(getpid(), stderr);
 }
 
 static void add_daemon(struct tdaemon *d) {
