@@ -84,8 +84,7 @@ static bool are_as_at_first(const struct endurance *e, const json_t *objects) {
 }
 
 /* Twice the same: what goes on after the end of something is over. On a busy machine an end can be
- * long in coming, and nothing happens meanwhile; so what is not as it was is looked at for longer.
- */
+ * long in coming, and nothing happens meanwhile; so what is not as it was is looked at longer. */
 static json_t *objects_at_rest(const struct endurance *e, struct tdaemon *d) {
     uint64_t began = now_ms();
     json_t *before = tdaemon_objects(d);

@@ -275,8 +275,7 @@ static void *close_end(void *arg) {
     return NULL;
 }
 
-/* ---- a daemon that stops in order --------------------------------------------------------------
- */
+/* ---- a daemon that stops in order ------------------------------------------------------------ */
 
 /* Nothing moves for STOP_STILL_MS; then the channels part, and are cut STOP_CHANNELS_MS later. */
 enum { ANSWERS_AFTER_MS = STOP_STILL_MS + STOP_CHANNELS_MS / 2, TRIES = 10 };
@@ -314,10 +313,9 @@ static bool stop_while_the_peer_stands_still(void) {
 /* On a busy machine the answer may come too late: then it is unknown, and tried again. */
 static void a_stop_waits_a_moment_for_what_is_on_its_way(void) {
     unsigned tries = 1;
-    while (!stop_while_the_peer_stands_still() && tries <= TRIES)
-        tries++;
+    for (; !stop_while_the_peer_stands_still(); tries++)
+        CHECK(tries < TRIES, "it is not waited for");
     printf("  known at the %u. try\n", tries);
-    CHECK(tries <= TRIES, "it is not waited for");
 }
 
 /* What was sent before is delivered by the next daemon, and then the end is told. */

@@ -84,8 +84,7 @@ static void kill_owners(struct far_pair *p, unsigned i) {
     restart(p->far);
 }
 
-/* A daemon goes again before the lessee has its lease back: on a busy machine for longer than 5 s.
- */
+/* A daemon goes before the lessee has its lease back: on a busy machine for longer than 5 s. */
 static void every_op_has_one_outcome(void) {
     struct far_pair p;
     far_pair_up(&p, LONG, LEASE_MS, 1);

@@ -561,8 +561,8 @@ static void an_idle_daemon_does_not_wake_up(void) {
     int sock = raw_session(s.runtime_dir);
     struct raw_ring ring;
     CHECK(raw_ring_create(sock, 16, &ring) == 0, "no ring");
-    sleep_ms(
-        5000); /* whatever follows a start: the last look at workers, too (state/thread_watch.h) */
+    /* Whatever follows a start: the last look at workers, too (state/thread_watch.h). */
+    sleep_ms(5000);
     uint64_t woken = 1;
     for (unsigned i = 0; woken && i < 5; i++) { /* what a busy machine has put off may come once */
         uint64_t before = process_sleeps(s.pid);

@@ -73,8 +73,8 @@ Test(tally, more_kinds_in_a_turn_than_there_are_notes_are_all_counted) {
         rig_lease_local(&many[i], LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &audit);
     }
     rig_settle(&rig);
-    for (unsigned i = 0; i < SESSIONS * OPS;
-         i++) { /* each is of another kind than the one before */
+    /* Each is of another kind than the one before. */
+    for (unsigned i = 0; i < SESSIONS * OPS; i++) {
         struct rdmad_sqe sqe = sqe_of(i % 2 ? RDMAD_OP_WRITE : RDMAD_OP_READ, LOCAL, 8);
         rig_put(&many[i / OPS], &sqe);
     }

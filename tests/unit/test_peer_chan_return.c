@@ -44,15 +44,19 @@ static void accepted(void) {
     cr_assert_eq(done.code, 0, "%s", done.text);
 }
 
+static void answer_what_follows(void) {
+    for (int i = 0; i < 5; i++) {
+        fake_answer_all();
+        settle();
+    }
+}
+
 static void lose_both(void) {
     raw_close(in);
     raw_close(out);
     AWAIT(fake_pending(FAKE_CHANNEL_REST) == 1);
     cr_expect_eq(ch->way, CHANNEL_RESTING);
-    for (int i = 0; i < 5; i++) {
-        fake_answer_all();
-        settle();
-    }
+    answer_what_follows();
     cr_assert_eq(ch->way, CHANNEL_AWAY);
 }
 
@@ -325,10 +329,7 @@ static void stops(bool stopping) {
     accepted();
     rig.st.stopping = stopping;
     goes();
-    for (int i = 0; i < 5; i++) {
-        fake_answer_all();
-        settle();
-    }
+    answer_what_follows();
     if (stopping) {
         quiet();
         cr_expect(raw_silent(out) && raw_silent(in), "the other end is told that it is gone");
