@@ -98,6 +98,7 @@ struct fabric_op {
     /* The fabric fills these in before complete. */
     int status;        /* RDMAD_OK or RDMAD_E_* */
     uint8_t outcome;   /* enum rdmad_outcome */
+    bool broke_link;   /* NO_LEASE: a device refused it, which costs the link */
     uint64_t value;    /* CAS, FADD: what was there before; a SEND that asks: the answer */
     const void *fault; /* with RDMAD_E_FAULT: the client address that vanished */
 

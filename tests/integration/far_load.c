@@ -23,11 +23,9 @@ struct adder {
     pthread_t thread;
 };
 
-/* A device that is taken away lets go of registrations first, and refuses until it is gone. */
 static bool may_end_so(int status) {
     return status == 0 || status == RDMAD_E_PEER_LOST || status == RDMAD_E_TIMEOUT ||
-           status == RDMAD_E_LEASE_EXPIRED ||
-           (status == RDMAD_E_NO_LEASE && !strcmp(test_fabric(), "verbs"));
+           status == RDMAD_E_LEASE_EXPIRED;
 }
 
 /* What its handle says when an op ended so. */

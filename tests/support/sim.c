@@ -438,6 +438,8 @@ static unsigned take_answers(struct link *link) {
         }
         if (op->answer)
             outcome = op->moved ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
+        if (op->answer == RDMAD_E_NO_LEASE && world.script.refusal_breaks)
+            link->broken = op->fop->broke_link = true;
         complete(op, op->answer, outcome);
     }
     return work;

@@ -36,6 +36,7 @@ struct sim_script {
     uint32_t lose_answer_ppm;            /* done at the target, the answer never comes */
     uint32_t refuse_ppm;                 /* the target answers refuse_status */
     int refuse_status;
+    bool refusal_breaks;   /* a refusal costs the link, as a device's does */
     uint32_t max_inflight; /* on a link; post then says AGAIN */
     bool refuse_connections;
     bool lazy_cancel;  /* a cancelled op goes on for a while before it comes back, as with verbs */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A lane whose peer goes, and comes back: it rests, it has no link, its leases are given again. */
+/* A lane whose peer goes, and comes back: it rests, it has no link, its leases are given again, and
+ * what its device refused meanwhile. */
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -107,5 +108,87 @@ Test(lane_return, a_lease_that_returns_lasts_as_long_as_its_owner_says) {
     plane_lease_return(c.session, REMOTE, sim_now() + 5 * NSEC_PER_MSEC, 42);
     rig_run_until(&rig, sim_now() + 6 * NSEC_PER_MSEC);
     cr_assert_eq(rig_wait(&c).status, RDMAD_E_LEASE_EXPIRED, "earlier than before");
+    down();
+}
+
+/* ---- what a device refuses ----------------------------------------------------------------- */
+
+/* All at once, so that many are refused before the link is seen to be lost. */
+static void refuse_from_now(void) {
+    sim_script()->delay_max_ns = sim_script()->delay_min_ns;
+    sim_script()->refusal_breaks = true;
+    sim_script()->refuse_status = RDMAD_E_NO_LEASE;
+    sim_script()->refuse_ppm = 1000000;
+}
+
+static void refusal_costs_link(void) {
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    struct rdmad_cqe cqe;
+    cr_assert_not(rig_take(&c, &cqe), "told before its cause is known: %d", cqe.status);
+    cr_assert_eq(rig.lanes_lost, 1);
+    sim_script()->refuse_ppm = 0;
+}
+
+Test(lane_return, what_a_dying_daemons_device_refuses_goes_on_with_the_next_key) {
+    refuse_from_now();
+    put(RDMAD_OP_WRITE, 0, 64);
+    put(RDMAD_OP_READ, 64, BYTES - 64); /* in many parts, each of which may be refused */
+    refusal_costs_link();
+    rebuild();
+    cr_assert_eq(rig_wait(&c).status, 0);
+    cr_assert_eq(rig_wait(&c).status, 0);
+    cr_assert_eq(memcmp(c.pool, far, BYTES), 0, "all of it is there");
+    down();
+}
+
+Test(lane_return, what_a_device_refuses_as_its_lease_ends_says_why_it_ended) {
+    refuse_from_now();
+    put(RDMAD_OP_WRITE, 0, 64);
+    refusal_costs_link();
+    struct rig_answer ended = {0};
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert_eq(cqe.status, RDMAD_E_LEASE_REVOKED, "%d", cqe.status);
+    cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
+    down();
+}
+
+Test(lane_return, what_a_device_refuses_after_the_end_was_told_says_so_at_once) {
+    refuse_from_now();
+    put(RDMAD_OP_WRITE, 0, 64);
+    rig_run_until(&rig, sim_now() + 1); /* it is posted, so the end lets it land */
+    cr_assert_eq(sim_inflight(), 1);
+    struct rig_answer ended = {0};
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+    uint64_t at = sim_now();
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert_lt(sim_now(), at + NSEC_PER_MSEC);
+    cr_assert_eq(cqe.status, RDMAD_E_LEASE_REVOKED, "%d", cqe.status);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    down();
+}
+
+Test(lane_return, what_a_device_refuses_with_the_next_key_too_is_refused_for_good) {
+    refuse_from_now();
+    put(RDMAD_OP_WRITE, 0, 64);
+    refusal_costs_link();
+    sim_script()->refuse_ppm = 1000000;
+    rebuild();
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert(cqe.status == RDMAD_E_NO_LEASE && cqe.outcome == RDMAD_FAILED_UNTOUCHED, "%d",
+              cqe.status);
+    down();
+}
+
+Test(lane_return, a_write_that_a_device_refuses_in_its_midst_is_not_done_again) {
+    begin(RDMAD_OP_WRITE);
+    refuse_from_now();
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_FAILED_PARTIAL, "%d %u",
+              cqe.status, cqe.outcome);
+    sim_script()->refuse_ppm = 0;
+    rebuild();
+    nothing_moves();
     down();
 }

@@ -192,6 +192,7 @@ static void refuse_third(struct vpair *p, int opcode, uint64_t length, struct vo
     cr_assert_eq(ops[0].op.status, RDMAD_OK);
     cr_assert_eq(ops[1].op.status, RDMAD_OK);
     cr_assert_eq(ops[2].op.status, RDMAD_E_NO_LEASE);
+    cr_assert(ops[2].op.broke_link);
     for (unsigned i = 3; i < 5; i++) {
         cr_assert_eq(ops[i].op.status, RDMAD_E_PEER_LOST);
         /* Behind a READ they could have been done before it was refused, if they were posted. */

@@ -4,6 +4,7 @@
  *
  * A part that a lost link gave back is kept to be posted again if it was not executed, or is of a
  * READ, which may be executed twice. A WRITE of which nobody knows is never repeated: its op ends.
+ * What a device refuses was given back in this sense, too, the first time: judge_refusal says why.
  *
  * What became of an op follows from what became of its parts:
  *
@@ -106,6 +107,18 @@ static void part_fold(struct worker *w, struct op *op, const struct fabric_op *f
         op->kind->last_failed(w, op);
 }
 
+/* A device refuses what comes after a lease's end. It also refuses what comes while its daemon
+ * dies, whose registrations may go before its connections do. The link is lost either way, and
+ * until the lease has ended or has its next key, that is all we know. What is refused with that key
+ * as well is refused for good. */
+static void judge_refusal(struct op *op, struct fabric_op *fop) {
+    const struct op_lease *lease = op->lease;
+    if (!fop->broke_link || (op->refused && op->refused != lease->keys + 1))
+        return;
+    op->refused = lease->keys + 1;
+    fop->status = lease->reason ? lease->reason : RDMAD_E_PEER_LOST;
+}
+
 /* Whether the part is posted again: the op was not stopped, the part was not executed or may be
  * executed twice, and the lane is not dropped. */
 static bool goes_again(const struct op *op, const struct fabric_op *fop) {
@@ -135,6 +148,7 @@ void op_part_ended(struct worker *w, struct op_part *part) {
     /* What link_close takes back is lost with the link, nobody asked for it to be cancelled. */
     if (part->fop.status == RDMAD_E_CANCELED && !route->up)
         part->fop.status = RDMAD_E_PEER_LOST;
+    judge_refusal(op, &part->fop);
     assert(op->inflight > 0 && route->out > 0);
     list_remove(&part->node);
     op->inflight--;

@@ -208,6 +208,7 @@ struct op_lease {
     uint32_t rights;
     uint32_t inflight;
     int reason;                     /* why it ended; 0: alive */
+    uint32_t keys;                  /* how many it has had before this one */
     bool leased_link;               /* of a peer: not used in the last margin before the deadline */
     struct fabric_audit *use;       /* route link: what ops on it came to; NULL: nobody asks */
     bool keyed;                     /* key is good for the route as it is now */
@@ -312,8 +313,9 @@ struct op {
     bool some_partial;       /* a part may have written some of its bytes */
     bool some_unknown;       /* nobody knows what became of a part */
     uint32_t inflight;       /* parts posted */
-    struct list parts;       /* posted */
-    struct list again;       /* to be posted again, before any new one */
+    uint32_t refused;  /* by a device, since the lease's key of this number, from 1; 0: never */
+    struct list parts; /* posted */
+    struct list again; /* to be posted again, before any new one */
     bool first_used;
     struct op_part first; /* most ops are of one part; further ones come from worker->parts. Last,
                              because it is not cleared with the rest */

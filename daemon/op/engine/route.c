@@ -243,6 +243,7 @@ void lease_unkey(struct op_lease *lease) {
 void lease_key(struct worker *w, struct op_lease *lease, const struct fabric_blob *key) {
     struct list held;
     lease->key = *key;
+    lease->keys++;
     lease->keyed = true;
     list_init(&held);
     list_splice(&held, &lease->held);

@@ -87,6 +87,7 @@ static void set_outcome(const struct verbs_lane *lane, struct fabric_op *op,
         bool message = op->opcode == RDMAD_OP_SEND;
         op->status = message ? RDMAD_E_PEER_LOST : RDMAD_E_NO_LEASE;
         op->outcome = message ? RDMAD_FAILED_UNTOUCHED : when_refused(lane->link, op, wc);
+        op->broke_link = !message;
         return;
     }
     op->status = true_one && our_fault(wc) ? RDMAD_E_FABRIC : RDMAD_E_PEER_LOST;
