@@ -10,6 +10,7 @@
  */
 #include "daemon/stop.h"
 #include "daemon/base/log.h"
+#include "daemon/ipc/porter.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/drain.h"
 #include "daemon/state/origin.h"
@@ -214,6 +215,7 @@ static void stop_close(struct stop *s, uint64_t now_ns) {
     uint64_t bound_ms = s->state->config->drain_timeout_ms;
     assert(s->stage == STOP_PARTING);
     s->stage = STOP_CLOSING;
+    porter_wait_for_none(s->state->porter);
     s->bound_ns = now_ns + (bound_ms > STOP_FORCE_MS ? bound_ms : STOP_FORCE_MS) * NSEC_PER_MSEC;
     list_for_each_safe (node, &s->state->sessions) {
         stop_close_session(s, list_entry(node, struct session, node));

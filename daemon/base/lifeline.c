@@ -8,6 +8,7 @@
 #include "daemon/base/lifeline.h"
 #include <assert.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,4 +25,11 @@ int lifeline_open(int *reading_end, struct error *err) {
     close(ends[1]);
     *reading_end = failed ? -1 : ends[0];
     return failed ? err->code : RDMAD_OK;
+}
+
+int lifeline_open_another(int reading_end, struct error *err) {
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", reading_end);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    return fd < 0 ? error_errno(err, RDMAD_E_SYSTEM, "cannot open %s, a pipe", path) : fd;
 }

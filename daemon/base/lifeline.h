@@ -21,4 +21,8 @@
 /* Once. Standard input is gone then. The reading end is the caller's. */
 int lifeline_open(int *reading_end, struct error *err);
 
+/* The same pipe as a file of its own, for one client: whoever closes a file last waits for all
+ * whose epolls watch it, and that must be the client's own. Returns a descriptor, or RDMAD_E_*. */
+int lifeline_open_another(int reading_end, struct error *err);
+
 #endif

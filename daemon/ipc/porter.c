@@ -7,9 +7,9 @@
  * turned since. What is sent between the two gets a PING of its own after that PONG. So whenever
  * the porter has something to do, an answer of it is waited for.
  *
- * An END's reference is in the pair before ours is closed; the porter drops it only after GO, which
- * is sent when ours is closed; and the pair is never closed while the daemon lives. So the last
- * reference is never dropped here.
+ * An END's (or CLOSE's) reference is in the pair before ours is closed; the porter drops it only
+ * after GO, which is sent when ours is closed; and the pair is never closed while the daemon lives.
+ * So the last reference is never dropped here.
  */
 #include "daemon/ipc/porter.h"
 #include "common/fdmsg.h"
@@ -61,6 +61,7 @@ struct porter {
     bool crowded;
     bool watched; /* the last PING has no answer yet */
     bool unseen;  /* something was sent since the last PING */
+    bool waits_for_none;
 };
 
 static void porter_flush(struct porter *p);
@@ -141,7 +142,10 @@ static void porter_lose_asked(struct porter *p) {
     struct list *node;
     while ((node = list_pop(&p->asked))) {
         struct porter_visit *v = list_entry(node, struct porter_visit, asked);
-        v->taken(v, NULL, 0, -1, 0);
+        if (v->closes)
+            v->ended(v);
+        else
+            v->taken(v, NULL, 0, -1, 0);
     }
 }
 
@@ -203,11 +207,16 @@ static void porter_tell_crowded(struct porter *p) {
     p->crowded = crowded;
 }
 
+/* The daemon closes its own reference then, and says so. */
+static bool is_last_of(uint32_t ask) {
+    return ask == PORTER_END || ask == PORTER_CLOSE;
+}
+
 /* 0, RDMAD_E_AGAIN, or RDMAD_E_SYSTEM: too many descriptors are on their way; also for later. */
 static int porter_send(struct porter *p, uint32_t porter_ask_for, const struct porter_visit *v) {
     struct porter_request rq = {
         .ask = porter_ask_for, .user = v ? user_id_number(v->who) : 0, .id = v ? v->id : p->ping};
-    bool with_fd = porter_ask_for == PORTER_TAKE || porter_ask_for == PORTER_END;
+    bool with_fd = porter_ask_for == PORTER_TAKE || is_last_of(porter_ask_for);
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
@@ -249,10 +258,10 @@ static void porter_ponged(struct porter *p, uint64_t ping) {
     porter_ping(p);
 }
 
-/* What was asked at the head of the queue is sent; an END stays there as its GO. */
+/* What was asked at the head of the queue is sent; an END or CLOSE stays there as its GO. */
 static void porter_sent(struct porter *p, struct porter_visit *v) {
     p->unseen = true;
-    if (v->ask == PORTER_END) {
+    if (is_last_of(v->ask)) {
         close(v->fd);
         v->fd = -1;
         v->ask = PORTER_GO;
@@ -261,7 +270,7 @@ static void porter_sent(struct porter *p, struct porter_visit *v) {
     assert(p->nwaiting);
     list_remove(&v->waiting);
     p->nwaiting--;
-    if (v->ask == PORTER_TAKE)
+    if (v->ask == PORTER_TAKE || (v->closes && !p->waits_for_none))
         list_append(&p->asked, &v->asked);
     else
         v->ended(v);
@@ -303,6 +312,7 @@ void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, struct 
     list_init(&v->waiting);
     list_init(&v->asked);
     v->id = ++p->ids;
+    v->closes = false;
     v->fd = fd;
     v->who = who;
 }
@@ -321,6 +331,25 @@ void porter_end(struct porter *p, struct porter_visit *v) {
         return;
     }
     porter_ask_for(p, v, PORTER_END);
+}
+
+void porter_close(struct porter *p, struct porter_visit *v) {
+    assert(v->fd >= 0 && v->ended && list_empty(&v->waiting) && list_empty(&v->asked));
+    v->closes = true;
+    porter_ask_for(p, v, PORTER_CLOSE);
+}
+
+void porter_wait_for_none(struct porter *p) {
+    if (!p)
+        return;
+    p->waits_for_none = true;
+    list_for_each_safe (node, &p->asked) {
+        struct porter_visit *v = list_entry(node, struct porter_visit, asked);
+        if (!v->closes)
+            continue;
+        list_remove(&v->asked);
+        v->ended(v);
+    }
 }
 
 /* ---- in ------------------------------------------------------------------------------------- */
@@ -371,7 +400,9 @@ static void porter_heard(struct porter *p, const struct porter_answer *a, size_t
         return;
     }
     list_remove(&v->asked);
-    if (a->word == PORTER_TAKEN)
+    if (v->closes)
+        v->ended(v);
+    else if (a->word == PORTER_TAKEN)
         v->taken(v, a->data, a->size, fd, a->nfds);
     else
         v->taken(v, NULL, 0, fd, 0);
@@ -456,6 +487,7 @@ static void porter_farewell(struct porter *p) {
 void porter_free(struct porter *p) {
     struct event *const events[] = {p->readable, p->writable, p->retry, p->restart, p->overdue};
     struct list *node;
+    porter_wait_for_none(p);
     if (p->ours >= 0) {
         porter_flush(p);
         porter_farewell(p);

@@ -49,7 +49,9 @@ struct porter_visit {
      * more). fd: the one of a memfd, which the callee closes, or -1, or PORTER_NO_PLACE. data NULL:
      * the packet is lost. */
     void (*taken)(struct porter_visit *v, const void *data, size_t size, int fd, unsigned nfds);
-    void (*ended)(struct porter_visit *v); /* the memory is not needed any more */
+    /* The memory is not needed any more. */
+    void (*ended)(struct porter_visit *v);
+    bool closes; /* internal */
 };
 
 void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, struct user_id who);
@@ -58,5 +60,11 @@ void porter_take(struct porter *p, struct porter_visit *v);
 /* Takes over v->fd, so that the daemon's reference to the socket is not the last, and calls ended,
  * now or later; taken is not called any more. */
 void porter_end(struct porter *p, struct porter_visit *v);
+/* Has v->fd closed, which may last as long as a client wants: ended is called when it is, and only
+ * the same user's wait meanwhile. Of v nothing else was asked before. */
+void porter_close(struct porter *p, struct porter_visit *v);
+/* A stop does not wait for what is being closed: ended is called when the porter has it, from now
+ * on, and of all that it has. Harmless with NULL. */
+void porter_wait_for_none(struct porter *p);
 
 #endif

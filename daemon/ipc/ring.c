@@ -132,13 +132,13 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
     for (int i = 0; i < RING_FDS; i++)
         fds[i] = -1;
 
-    int rc = ring_map_client(r, &fds[0], err);
+    int rc = ring_map_client(r, &fds[RING_FD_CLIENT], err);
     if (rc == 0)
-        rc = ring_map_daemon(r, &fds[1], err);
+        rc = ring_map_daemon(r, &fds[RING_FD_DAEMON], err);
     if (rc == 0)
-        rc = ring_open_wakeup(r, &fds[2], err);
+        rc = ring_open_wakeup(r, &fds[RING_FD_WAKEUP], err);
     if (rc == 0)
-        rc = ring_open_doorbell(r, &fds[3], err);
+        rc = ring_open_doorbell(r, &fds[RING_FD_DOORBELL], err);
     if (rc < 0) {
         for (int i = 0; i < RING_FDS; i++) {
             if (fds[i] >= 0)
@@ -150,6 +150,12 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
     }
     *out = r;
     return 0;
+}
+
+int ring_take_doorbell(struct ring *r) {
+    int fd = r->doorbell;
+    r->doorbell = -1;
+    return fd;
 }
 
 void ring_destroy(struct ring *r) {

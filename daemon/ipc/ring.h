@@ -23,7 +23,8 @@
 #include <rdmad/ring.h>
 #include <stdbool.h>
 
-#define RING_FDS 4 /* of RDMAD_MSG_RING_CREATE's reply */
+/* The descriptors of RDMAD_MSG_RING_CREATE's reply. */
+enum ring_fd { RING_FD_CLIENT, RING_FD_DAEMON, RING_FD_WAKEUP, RING_FD_DOORBELL, RING_FDS };
 
 struct ring {
     const struct rdmad_ring_client *client; /* client-written: hostile */
@@ -62,6 +63,9 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
  */
 int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg,
                 struct error *err);
+/* The eventfd that its client has as well, for the caller to close (state/closing.h). No worker has
+ * the ring any more. */
+int ring_take_doorbell(struct ring *r);
 void ring_destroy(struct ring *r);
 size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries); /* what create would charge */
 

@@ -9,6 +9,10 @@
  * reference to the socket to the porter: a small process without privileges that can be killed at
  * any time.
  *
+ * A descriptor that a client was sent may be one, too: the client has had it watched by an epoll,
+ * and the last close waits for that epoll's mutex, which its owner holds while a file of a file
+ * system that he serves is asked for its events. So the porter also closes what clients share.
+ *
  * Both speak over one SOCK_SEQPACKET pair. The daemon keeps both ends for its whole life: what is
  * queued there belongs to the next porter if one dies, and is never dropped by the daemon.
  */
@@ -22,10 +26,11 @@
 
 /* From the daemon. */
 enum porter_ask {
-    PORTER_TAKE = 1, /* with a socket: receive its next packet, answer with TAKEN */
-    PORTER_END = 2,  /* with a descriptor: hold it; TAKEs of id are void */
-    PORTER_GO = 3,   /* the daemon has closed its own: drop the last reference */
-    PORTER_PING = 4, /* answer with PONG */
+    PORTER_TAKE = 1,  /* with a socket: receive its next packet, answer with TAKEN */
+    PORTER_END = 2,   /* with a descriptor: hold it; TAKEs of id are void */
+    PORTER_GO = 3,    /* the daemon has closed its own: drop the last reference */
+    PORTER_PING = 4,  /* answer with PONG */
+    PORTER_CLOSE = 5, /* as END, and answer with CLOSED when it is closed, after GO */
 };
 struct porter_request {
     uint32_t ask, unused;
@@ -39,6 +44,7 @@ enum porter_word {
     PORTER_TAKEN = 1, /* with a memfd if exactly one descriptor came and is of one */
     PORTER_LOST = 2,  /* what was in that packet is not known any more */
     PORTER_PONG = 3,
+    PORTER_CLOSED = 4, /* or it has gone to another process that may wait for it */
 };
 struct porter_answer {
     uint32_t word;

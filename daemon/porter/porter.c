@@ -2,14 +2,15 @@
 /*
  * porter.c - the porter's loop: what the daemon asks is given to a process that may wait for it.
  *
- * The happy path: TAKE goes to the worker of its user, forked when it is needed and gone when it
- * was idle for IDLE_MS; a worker has one task at a time, the others wait here. ENDs are let go of
- * in batches of one user. The process ends when the daemon does.
+ * The happy path: a user's TAKEs go to one worker, his CLOSEs to another, each forked when it is
+ * needed and gone when it was idle for IDLE_MS; a worker has one task at a time, the others wait
+ * here. ENDs are let go of in batches of one user. The process ends when the daemon does.
  *
- * Bounds: a worker for each of WORKERS_MAX users, beyond which they share. A connection has one
- * TAKE at a time, which its END takes back; so what waits here is bounded by the sessions that a
- * user may have. This loop itself opens and closes nothing but sockets to which somebody else has a
- * reference, so it waits for nobody.
+ * Bounds: WORKERS_MAX workers; when all are busy users share them. A connection has one
+ * TAKE at a time, which its END takes back, and what is to be closed is charged to its user until
+ * it is; so what waits here is bounded by the sessions and rings that a user may have. This loop
+ * itself opens and closes nothing but sockets to which somebody else has a reference, so it waits
+ * for nobody.
  */
 #include "daemon/porter/porter.h"
 #include "daemon/base/list.h"
@@ -31,9 +32,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WORKERS_MAX 64u
+#define WORKERS_MAX 128u
 #define IDLE_MS 5000u
-#define REQUESTS_A_TURN DROP_MAX
+#define REQUESTS_A_TURN 60u
 
 struct task {
     struct list node; /* in its worker's tasks */
@@ -44,9 +45,10 @@ struct task {
 struct porter_worker {
     pid_t pid; /* 0: there is none in this place */
     uint64_t user;
-    int end; /* of the pair */
+    uint32_t ask; /* PORTER_TAKE or PORTER_CLOSE: what it does */
+    int end;      /* of the pair */
     bool busy;
-    uint64_t id; /* of the task under way */
+    struct porter_request doing; /* the task under way */
     uint64_t idle_since_ms;
     struct list tasks;
 };
@@ -66,7 +68,7 @@ static void porter_say(uint32_t word, uint64_t id) {
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
-static bool worker_start(struct porter_worker *w, uint64_t user) {
+static bool worker_start(struct porter_worker *w) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return false;
@@ -78,43 +80,65 @@ static bool worker_start(struct porter_worker *w, uint64_t user) {
         close(pair[0]);
         return false;
     }
-    *w = (struct porter_worker){
-        .pid = pid, .user = user, .end = pair[0], .idle_since_ms = porter_now_ms()};
+    *w = (struct porter_worker){.pid = pid, .end = pair[0], .idle_since_ms = porter_now_ms()};
     list_init(&w->tasks);
     return true;
 }
 
+/* Somebody else has a reference to its descriptor. */
 static void task_free(struct task *t) {
     list_remove(&t->node);
     close(t->sock);
     free(t);
 }
 
+static void porter_say_lost(const struct porter_request *rq) {
+    porter_say(rq->ask == PORTER_CLOSE ? PORTER_CLOSED : PORTER_LOST, rq->id);
+}
+
+/* No worker does it. What was to be closed has nobody else any more. */
+static void task_give_up(struct task *t) {
+    porter_say_lost(&t->request);
+    if (t->request.ask == PORTER_CLOSE) {
+        drop_fds(t->request.user, &t->sock, 1);
+        list_remove(&t->node);
+        free(t);
+    } else {
+        task_free(t);
+    }
+}
+
 /* Its process ends with its end of the pair, or has ended. */
 static void worker_end(struct porter_worker *w) {
     struct list *node;
     if (w->busy)
-        porter_say(PORTER_LOST, w->id);
-    while ((node = list_first(&w->tasks))) {
-        struct task *t = list_entry(node, struct task, node);
-        porter_say(PORTER_LOST, t->request.id);
-        task_free(t);
-    }
+        porter_say_lost(&w->doing);
+    while ((node = list_first(&w->tasks)))
+        task_give_up(list_entry(node, struct task, node));
     close(w->end);
     *w = (struct porter_worker){0};
 }
 
-static struct porter_worker *worker_of(uint64_t user) {
-    struct porter_worker *place = NULL;
+/* The user's for TAKEs, or that for CLOSEs. */
+static struct porter_worker *worker_of(uint64_t user, uint32_t ask) {
+    struct porter_worker *place = NULL, *idle = NULL;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
-        if (workers[i].pid && workers[i].user == user)
-            return &workers[i];
-        if (!workers[i].pid)
-            place = &workers[i];
+        struct porter_worker *w = &workers[i];
+        if (w->pid && w->user == user && w->ask == ask)
+            return w;
+        if (!w->pid)
+            place = w;
+        else if (!w->busy)
+            idle = w;
     }
-    if (!place)
-        return &workers[(user ^ user >> 32) % WORKERS_MAX];
-    return worker_start(place, user) ? place : NULL;
+    if (!place && !idle)
+        return &workers[(user ^ user >> 32 ^ ask) % WORKERS_MAX];
+    if (place && !worker_start(place))
+        return NULL;
+    struct porter_worker *w = place ? place : idle; /* which keeps nothing of the one before */
+    w->user = user;
+    w->ask = ask;
+    return w;
 }
 
 static void worker_next(struct porter_worker *w) {
@@ -122,11 +146,16 @@ static void worker_next(struct porter_worker *w) {
     if (w->busy || !node)
         return;
     struct task *t = list_entry(node, struct task, node);
-    w->busy = packet_send(w->end, &t->request, sizeof(t->request), t->sock);
-    w->id = t->request.id;
-    if (!w->busy)
-        porter_say(PORTER_LOST, w->id);
+    if (!packet_send(w->end, &t->request, sizeof(t->request), t->sock)) {
+        task_give_up(t);
+        return;
+    }
+    w->busy = true;
+    w->doing = t->request;
     task_free(t);
+    if (w->doing.ask == PORTER_CLOSE)
+        packet_send(w->end, &(struct porter_request){.ask = PORTER_GO, .id = w->doing.id},
+                    sizeof(w->doing), -1);
 }
 
 static void worker_heard(struct porter_worker *w) {
@@ -139,6 +168,8 @@ static void worker_heard(struct porter_worker *w) {
     }
     if (!size)
         return;
+    if (w->doing.ask == PORTER_CLOSE)
+        porter_say(PORTER_CLOSED, w->doing.id);
     w->busy = false;
     w->idle_since_ms = porter_now_ms();
     worker_next(w);
@@ -146,18 +177,24 @@ static void worker_heard(struct porter_worker *w) {
 
 /* ---- what the daemon asks ------------------------------------------------------------------- */
 
-static void daemon_asks_take(const struct porter_request *rq, int sock) {
-    struct porter_worker *w = sock >= 0 ? worker_of(rq->user) : NULL;
+/* False: there is no worker for it. */
+static bool task_give(const struct porter_request *rq, int fd) {
+    struct porter_worker *w = fd >= 0 ? worker_of(rq->user, rq->ask) : NULL;
     struct task *t = w ? malloc(sizeof(*t)) : NULL;
-    if (!t) {
-        porter_say(PORTER_LOST, rq->id);
-        if (sock >= 0)
-            close(sock);
-        return;
-    }
-    *t = (struct task){.request = *rq, .sock = sock};
+    if (!t)
+        return false;
+    *t = (struct task){.request = *rq, .sock = fd};
     list_append(&w->tasks, &t->node);
     worker_next(w);
+    return true;
+}
+
+static void daemon_asks_take(const struct porter_request *rq, int sock) {
+    if (task_give(rq, sock))
+        return;
+    porter_say(PORTER_LOST, rq->id);
+    if (sock >= 0)
+        close(sock);
 }
 
 static void task_take_back(uint64_t id) {
@@ -172,42 +209,54 @@ static void task_take_back(uint64_t id) {
     }
 }
 
-struct batch {
-    int fds[DROP_MAX];
+/* What is let go of in this turn, of one user. */
+struct ends {
+    int fds[REQUESTS_A_TURN];
     unsigned n;
     uint64_t user;
 };
 
-/* The descriptor of an END whose GO has not come yet: if the porter dropped it before the daemon
- * has, the daemon's would be the last reference. Nothing comes between an END and its GO. */
-static int held = -1;
-static uint64_t held_user;
-
-static void batch_end(struct batch *b) {
-    drop_fds(b->fds, b->n);
+static void ends_drop(struct ends *b) {
+    if (b->n)
+        drop_fds(b->user, b->fds, b->n);
     b->n = 0;
 }
+
+static void ends_add(struct ends *b, uint64_t user, int fd) {
+    if (b->user != user)
+        ends_drop(b);
+    b->user = user;
+    b->fds[b->n++] = fd;
+}
+
+/* The descriptor of an END or CLOSE whose GO has not come yet: if the porter let go of it before
+ * the daemon has, the daemon's would be the last reference. Nothing comes between the two. */
+static int held = -1;
+static struct porter_request held_for;
 
 static void daemon_asks_end(const struct porter_request *rq, int fd) {
     task_take_back(rq->id);
     held = fd;
-    held_user = rq->user;
+    held_for = *rq;
 }
 
-/* There is none if the END was read by the porter before this one. */
-static void daemon_asks_go(struct batch *b) {
-    if (held < 0)
-        return;
-    if (b->n == DROP_MAX || b->user != held_user)
-        batch_end(b);
-    b->user = held_user;
-    b->fds[b->n++] = held;
+/* There is none if the porter before this one has read what it is the GO of. */
+static void daemon_asks_go(const struct porter_request *rq, struct ends *b) {
+    int fd = held;
     held = -1;
+    if (fd < 0)
+        porter_say(PORTER_CLOSED, rq->id);
+    else if (held_for.ask == PORTER_END)
+        ends_add(b, held_for.user, fd);
+    else if (!task_give(&held_for, fd)) {
+        ends_add(b, held_for.user, fd);
+        porter_say(PORTER_CLOSED, rq->id);
+    }
 }
 
 /* Returns false when the daemon is gone. */
 static bool daemon_heard(void) {
-    struct batch ends = {.n = 0};
+    struct ends ends = {.n = 0};
     bool there = true;
     for (unsigned i = 0; i < REQUESTS_A_TURN && there; i++) {
         struct porter_request rq;
@@ -218,14 +267,14 @@ static bool daemon_heard(void) {
             break;
         if (rq.ask == PORTER_TAKE)
             daemon_asks_take(&rq, fd);
-        else if (rq.ask == PORTER_END)
+        else if (rq.ask == PORTER_END || rq.ask == PORTER_CLOSE)
             daemon_asks_end(&rq, fd);
         else if (rq.ask == PORTER_GO)
-            daemon_asks_go(&ends);
+            daemon_asks_go(&rq, &ends);
         else
             porter_say(PORTER_PONG, rq.id);
     }
-    batch_end(&ends);
+    ends_drop(&ends);
     return there;
 }
 

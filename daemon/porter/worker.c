@@ -5,7 +5,8 @@
  * The happy path: a task comes with a socket, its next packet is received with room for every
  * descriptor that a packet can bring, and the daemon gets the bytes, how many descriptors there
  * were, and the one that it can want: a memfd, which has no file operation of anybody's behind it.
- * Then all of them are closed, and the porter hears that this worker is free again.
+ * Then all of them are closed, and the porter hears that this worker is free again. What is only to
+ * be closed is closed when the porter has closed its own (GO), so that ours is the last reference.
  *
  * A close may take for ever. It is this process's alone, and only this user's packets wait for it.
  */
@@ -78,25 +79,37 @@ static void worker_take(int sock, struct porter_answer *answer, struct received 
     answer->nfds = h->more || h->n > RDMAD_MSG_MAX_FDS ? RDMAD_MSG_MAX_FDS + 1 : h->n;
 }
 
-void worker_run(int tasks) {
+/* Takes a packet, tells the daemon, and closes what came with it. */
+static void worker_do_take(uint64_t id, int sock) {
     static struct porter_answer answer;
     static struct received h;
-    struct porter_request task;
+    answer = (struct porter_answer){.word = PORTER_LOST, .id = id};
+    h.n = 0;
+    if (sock >= 0)
+        worker_take(sock, &answer, &h);
+    bool wanted = answer.nfds == 1 && h.n == 1 && is_memfd(h.fds[0]);
+    packet_send(PORTER_FD, &answer, offsetof(struct porter_answer, data) + answer.size,
+                wanted ? h.fds[0] : -1);
+    received_close(&h);
+}
+
+static void worker_hear(int tasks, struct porter_request *task, int *fd) {
+    size_t size = sizeof(*task);
+    if (!packet_recv(tasks, task, &size, fd, true))
+        _exit(0);
+}
+
+void worker_run(int tasks) {
     for (;;) {
-        size_t size = sizeof(task);
-        int sock;
-        if (!packet_recv(tasks, &task, &size, &sock, true))
-            _exit(0);
-        answer = (struct porter_answer){.word = PORTER_LOST, .id = task.id};
-        h.n = 0;
-        if (sock >= 0)
-            worker_take(sock, &answer, &h);
-        bool wanted = answer.nfds == 1 && h.n == 1 && is_memfd(h.fds[0]);
-        packet_send(PORTER_FD, &answer, offsetof(struct porter_answer, data) + answer.size,
-                    wanted ? h.fds[0] : -1);
-        received_close(&h);
-        if (sock >= 0)
-            close(sock);
+        struct porter_request task;
+        int fd, none;
+        worker_hear(tasks, &task, &fd);
+        if (task.ask == PORTER_TAKE)
+            worker_do_take(task.id, fd);
+        else
+            worker_hear(tasks, &task, &none); /* its GO */
+        if (fd >= 0)
+            close(fd);
         if (!packet_send(tasks, "", 1, -1))
             _exit(0);
     }

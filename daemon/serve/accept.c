@@ -12,6 +12,7 @@
 #include "daemon/serve/serve.h"
 #include "daemon/serve/unsent.h"
 #include "daemon/state/channel.h"
+#include "daemon/state/closing.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/late_event.h"
 #include "daemon/state/session_end.h"

@@ -3,8 +3,10 @@
  * hello.c - the first message: the client says its name, the daemon says how things are here. And
  * the lifeline, which a client asks for next.
  */
+#include "daemon/base/lifeline.h"
 #include "daemon/base/log.h"
 #include "daemon/serve/handlers.h"
+#include "daemon/state/closing.h"
 #include "daemon/state/pause.h"
 #include <ctype.h>
 #include <inttypes.h>
@@ -82,6 +84,12 @@ void serve_lifeline(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
+    int fd = lifeline_open_another(s->state->lifeline, &err);
+    if (fd < 0) {
+        serve_fail(rq, &err);
+        return;
+    }
     s->has_lifeline = true;
-    serve_reply(rq, NULL, 0, &s->state->lifeline, 1);
+    serve_reply(rq, NULL, 0, &fd, 1);
+    session_close_one_fd(s, fd);
 }

@@ -7,7 +7,6 @@
 #include "daemon/serve/later.h"
 #include "daemon/state/ring_object.h"
 #include <inttypes.h>
-#include <unistd.h>
 
 static int ring_check(const struct rdmad_ring_create_req *req, struct error *err) {
     if (req->reserved)
@@ -32,8 +31,7 @@ static void ring_create_done(void *arg, struct ring_object *ro, const int fds[RI
                                             .sq_entries = ro->ring->sq_entries,
                                             .cq_entries = ro->ring->cq_entries};
         serve_reply(rq, &rep, sizeof(rep), fds, RING_FDS);
-        for (int i = 0; i < RING_FDS; i++)
-            session_close_fd(rq->session, fds[i]);
+        ring_object_sent(ro, fds);
     }
     later_free(rq);
 }

@@ -11,6 +11,7 @@
 #include "common/versions.h"
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
+#include "daemon/state/closing.h"
 #include "daemon/state/thread_watch.h"
 #include <fcntl.h>
 #include <inttypes.h>

@@ -12,6 +12,7 @@
  * pools only makes itself wait.
  */
 #include "daemon/state/pool.h"
+#include "daemon/state/closing.h"
 #include "daemon/state/origin.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -40,17 +40,44 @@ static void ring_unmap_run(struct offload_job *job) {
     ring_destroy(ro->ring);
 }
 
-static void ring_unmap_done(struct offload_job *job) {
-    struct ring_object *ro = container_of(job, struct ring_object, unmap);
+/* Its client can hold up each of the two closes, and is charged meanwhile. */
+static void ring_object_end(struct ring_object *ro) {
     struct session *s = ro->session;
+    if (!ro->unmapped || ro->closings)
+        return;
     session_discharge(&ro->charges);
     free(ro);
     session_release(s);
 }
 
+static void sent_end_closed(struct closing *c) {
+    struct ring_object *ro = container_of(c, struct ring_object, sent_end);
+    ro->closings--;
+    ring_object_end(ro);
+}
+
+static void own_doorbell_closed(struct closing *c) {
+    struct ring_object *ro = container_of(c, struct ring_object, own_doorbell);
+    ro->closings--;
+    ring_object_end(ro);
+}
+
+static void ring_unmap_done(struct offload_job *job) {
+    struct ring_object *ro = container_of(job, struct ring_object, unmap);
+    ro->unmapped = true;
+    if (ro->doorbell < 0) {
+        ring_object_end(ro);
+        return;
+    }
+    ro->closings++;
+    closing_begin(&ro->own_doorbell, ro->session, ro->doorbell, own_doorbell_closed);
+}
+
 void ring_object_unref(struct ring_object *ro) {
-    if (--ro->refs == 0)
-        session_post(ro->session, &ro->unmap, ring_unmap_run, ring_unmap_done);
+    if (--ro->refs)
+        return;
+    ro->doorbell = ro->ring ? ring_take_doorbell(ro->ring) : -1;
+    session_post(ro->session, &ro->unmap, ring_unmap_run, ring_unmap_done);
 }
 
 /* ---- create ------------------------------------------------------------------------------ */
@@ -66,6 +93,15 @@ static void ring_creation_run(struct offload_job *job) {
 static void ring_close_fds(const int fds[RING_FDS]) {
     for (int i = 0; i < RING_FDS; i++)
         close(fds[i]);
+}
+
+/* Memory may be large; the doorbell is open here as well, so that close is not its last. */
+void ring_object_sent(struct ring_object *ro, const int fds[RING_FDS]) {
+    session_close_fd(ro->session, fds[RING_FD_CLIENT]);
+    session_close_fd(ro->session, fds[RING_FD_DAEMON]);
+    close(fds[RING_FD_DOORBELL]);
+    ro->closings++;
+    closing_begin(&ro->sent_end, ro->session, fds[RING_FD_WAKEUP], sent_end_closed);
 }
 
 static void ring_creation_done(struct offload_job *job) {

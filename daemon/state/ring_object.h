@@ -8,6 +8,7 @@
 
 #include "daemon/base/offload.h"
 #include "daemon/ipc/ring.h"
+#include "daemon/state/closing.h"
 #include "daemon/state/session.h"
 
 struct ring_object {
@@ -19,14 +20,20 @@ struct ring_object {
     unsigned refs; /* the table's, and one while it is looked at */
     struct session_charges charges;
     struct offload_job unmap;
+    bool unmapped;
+    int doorbell;      /* to be closed after that */
+    unsigned closings; /* of the two: */
+    struct closing sent_end, own_doorbell;
 };
 
-/* Asynchronous: done gets the ring, and the descriptors of RDMAD_MSG_RING_CREATE's reply (the
- * caller's to close), or an error. */
+/* Asynchronous: done gets the ring, and the descriptors of RDMAD_MSG_RING_CREATE's reply, or an
+ * error. The descriptors are the caller's to send and then to give to ring_object_sent. */
 typedef void ring_created(void *arg, struct ring_object *ro, const int fds[RING_FDS],
                           const struct error *result);
 void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
                         ring_created *done, void *arg);
+
+void ring_object_sent(struct ring_object *ro, const int fds[RING_FDS]);
 
 /* The client has populated and sealed the ring. Asynchronous, unless it fails at once. done: a
  * worker serves it, or what it lacks; then the call can be made again. */
@@ -47,9 +54,9 @@ bool ring_objects_in_batch(const struct session *s);
  * been sent. */
 void ring_objects_leave(struct session *s, bool sends);
 
-/* Drops the table's reference. With the last one the ring is unmapped on a registration thread, and
- * then its charges and its hold on the session are given back. No worker may use the ring any more.
- */
+/* Drops the table's reference. With the last one the ring is unmapped on a registration thread and
+ * its doorbell is closed. When all of it is closed its charges and its hold on the session are
+ * given back. No worker may use the ring any more. */
 void ring_object_unref(struct ring_object *ro);
 
 #endif

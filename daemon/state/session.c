@@ -248,39 +248,6 @@ void session_post(const struct session *s, struct offload_job *job,
     offload_post(s->state->offload, job);
 }
 
-struct fd_closing {
-    struct offload_job job;
-    struct session *session; /* held */
-    int fd;
-};
-
-static void fd_closing_run(struct offload_job *job) {
-    close(container_of(job, struct fd_closing, job)->fd);
-}
-
-static void fd_closing_done(struct offload_job *job) {
-    struct fd_closing *m = container_of(job, struct fd_closing, job);
-    struct session *s = m->session;
-    if (s->conn)
-        conn_wait(s->conn, false);
-    free(m);
-    session_release(s);
-}
-
-void session_close_fd(struct session *s, int fd) {
-    struct fd_closing *m = malloc(sizeof(*m));
-    if (!m) {
-        close(fd);
-        return;
-    }
-    m->session = s;
-    m->fd = fd;
-    session_hold(s);
-    if (s->conn)
-        conn_wait(s->conn, true);
-    session_post(s, &m->job, fd_closing_run, fd_closing_done);
-}
-
 bool session_is_open(const void *session) {
     const struct session *s = session;
     return !__atomic_load_n(&s->closing, __ATOMIC_SEQ_CST);

@@ -137,10 +137,6 @@ void session_discharge(struct session_charges *c);
 /* Gives a job to a registration thread. All jobs of a user count as one owner's. */
 void session_post(const struct session *s, struct offload_job *job,
                   void (*run)(struct offload_job *), void (*done)(struct offload_job *));
-/* Closes fd, of a file that the client has or had as well, on such a thread: it may be the last
- * reference, and that close lasts as long as the client has made it (memory; a file that an epoll
- * of its watches). Until it is done nothing more of the session is read, so it has few waiting. */
-void session_close_fd(struct session *s, int fd);
 /* On any thread: whether the session still wants what is made for it. */
 bool session_is_open(const void *session);
 int session_fail_ending(struct error *err); /* RDMAD_E_SHUTDOWN */

@@ -3,7 +3,8 @@ rdmad_test(unit_conn unit/test_conn.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_conn_wait unit/test_conn_wait.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_conn_flood unit/test_conn_flood.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_porter unit/test_porter.c LINK rdmad_ipc LABELS full unit)
-foreach(name unit_conn unit_conn_flood unit_conn_wait unit_porter) # they run the daemon's program as porter
+rdmad_test(unit_porter_closes unit/test_porter_closes.c LINK rdmad_ipc rdmad_test_support LABELS unit)
+foreach(name unit_conn unit_conn_flood unit_conn_wait unit_porter unit_porter_closes) # they run the daemon's program as porter
   if(TARGET ${name} AND TARGET rdmad)
     add_dependencies(${name} rdmad)
   endif()

@@ -96,11 +96,11 @@ static void on_ring(void *arg, struct ring_object *ro, const int fds[RING_FDS],
     out.code = result->code;
     out.ring = ro;
     strcpy(out.text, result->text);
-    for (int i = 0; !result->code && i < RING_FDS; i++) {
-        if (i < 2)
-            populate_and_seal(fds[i], i ? ro->ring->daemon_bytes : ro->ring->client_bytes, !i);
-        close(fds[i]);
-    }
+    if (result->code)
+        return;
+    populate_and_seal(fds[RING_FD_CLIENT], ro->ring->client_bytes, true);
+    populate_and_seal(fds[RING_FD_DAEMON], ro->ring->daemon_bytes, false);
+    ring_object_sent(ro, fds);
 }
 
 void on_done(void *arg, const struct error *result) {

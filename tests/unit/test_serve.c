@@ -7,6 +7,7 @@
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
+#include "daemon/state/closing.h"
 #include "daemon/state/thread_watch.h"
 #include <criterion/criterion.h>
 #include <string.h>

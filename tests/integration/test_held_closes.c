@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_held_closes.c - a client holds up the last close of what it shares with the daemon: a
+ * process of its own waits, and nobody else.
+ */
+#include "tests/support/bystander.h"
+#include "tests/support/held_epoll.h"
+#include "tests/support/rawclient.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RINGS = 8, POOL = 1 << 20 };
+
+static const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+
+static void make_held(struct held_epoll *h) {
+    if (!held_epoll_make(h))
+        skip("this kernel has no userfaultfd, or none for us");
+}
+
+static void end_ring(int sock, const struct raw_ring *r) {
+    struct rdmad_ring_destroy_req req = {.ring = r->handle};
+    struct raw_packet reply;
+    CHECK(raw_request(sock, RDMAD_MSG_RING_DESTROY, &req, sizeof(req), &reply) == 0, "destroy");
+    raw_drop(&reply);
+}
+
+/* A session whose rings have ended, and their doorbells cannot be closed. */
+static int hold_doorbells(struct tdaemon *d, struct held_epoll *h) {
+    int sock = raw_session(tdaemon_dir(d));
+    struct raw_ring rings[RINGS];
+    for (int i = 0; i < RINGS; i++) {
+        CHECK(raw_ring_create(sock, 8, &rings[i]) == 0, "ring %d", i);
+        CHECK(held_epoll_watch(h, rings[i].doorbell), "epoll_ctl");
+    }
+    for (int i = 0; i < RINGS; i++)
+        raw_ring_unmap(&rings[i]); /* the daemon has the last references now */
+    held_epoll_hold(h);
+    for (int i = 0; i < RINGS; i++)
+        end_ring(sock, &rings[i]);
+    return sock;
+}
+
+static void expect_served(struct tdaemon *d) {
+    int sock = raw_session(tdaemon_dir(d));
+    struct raw_pool pool;
+    struct raw_ring ring;
+    struct rdmad_cqe cqe;
+    CHECK(raw_pool_create(sock, POOL, 0, &pool) == 0, "no pool");
+    CHECK(raw_ring_create(sock, 8, &ring) == 0, "no ring");
+    raw_ring_put(&ring, &nop, 1);
+    CHECK(raw_ring_take(&ring, &cqe, (int)TEST_PATIENCE_MS) && cqe.status == 0, "not served");
+    raw_ring_unmap(&ring);
+    raw_pool_unmap(&pool);
+    close(sock);
+}
+
+static void who_holds_up_the_close_of_a_doorbell_keeps_nobody_waiting(void) {
+    struct held_epoll held;
+    make_held(&held);
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    json_t *before = tdaemon_objects(d);
+    unsigned fds = tdaemon_fds(d);
+    struct bystander *b = bystander_start(d);
+    int sock = hold_doorbells(d, &held);
+    sleep_ms(300);
+    expect_served(d); /* of the same user's, in other sessions */
+    bystander_stop(b, "doorbells whose close lasts");
+    close(sock);
+    sleep_ms(100);
+    uint64_t rings = tdaemon_used(d, "rings"), sessions = tdaemon_used(d, "sessions");
+    printf("  %d doorbells cannot be closed: %llu rings of %llu sessions are charged\n", RINGS,
+           (unsigned long long)rings, (unsigned long long)sessions);
+    CHECK(rings == RINGS + 1 && sessions == 2, "what is not closed is not charged");
+    held_epoll_let_go(&held);
+    tdaemon_expect_objects(d, before);
+    tdaemon_expect_fds(d, fds);
+    tdaemon_stop(d);
+}
+
+static void a_stop_does_not_wait_for_a_close_that_a_client_holds_up(void) {
+    struct held_epoll held;
+    make_held(&held);
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    close(hold_doorbells(d, &held));
+    sleep_ms(100);
+    uint64_t began = now_ms();
+    tdaemon_end(d);
+    printf("  it stopped in %llu ms\n", (unsigned long long)(now_ms() - began));
+    held_epoll_let_go(&held);
+    tdaemon_restart(d);
+    tdaemon_stop(d);
+}
+
+static int take_lifeline(int sock) {
+    struct rdmad_lifeline_req req = {.reserved = 0};
+    struct raw_packet reply;
+    CHECK(raw_request(sock, RDMAD_MSG_LIFELINE, &req, sizeof(req), &reply) == 0, "lifeline");
+    CHECK(reply.nfds == 1, "%u descriptors", reply.nfds);
+    return reply.fds[0];
+}
+
+static int neighbours_lifeline;
+
+static void close_lifeline(void *arg) {
+    (void)arg;
+    sleep_ms(200); /* nobody else has it then */
+    close(neighbours_lifeline);
+}
+
+/* Whoever has a file last waits for all whose epolls watch it. */
+static void no_client_waits_for_who_watches_the_daemons_end(void) {
+    struct held_epoll held;
+    make_held(&held);
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    int sock = raw_session(tdaemon_dir(d)), other = raw_session(tdaemon_dir(d));
+    int line = take_lifeline(sock);
+    neighbours_lifeline = take_lifeline(other);
+    CHECK(held_epoll_watch(&held, line), "epoll_ctl");
+    sleep_ms(200); /* the daemon has closed its own */
+    close(line);
+    tdaemon_kill(d);
+    held_epoll_hold(&held);
+    pid_t neighbour = client_fork(close_lifeline, NULL);
+    close(neighbours_lifeline);
+    uint64_t until = now_ms() + TEST_PATIENCE_MS;
+    while (client_running(neighbour) && now_ms() < until)
+        sleep_ms(1);
+    bool waits = client_running(neighbour);
+    held_epoll_let_go(&held);
+    CHECK(!waits, "a client waits for another one's epoll");
+    client_expect_ok(neighbour);
+    close(sock);
+    close(other);
+    tdaemon_restart(d);
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(who_holds_up_the_close_of_a_doorbell_keeps_nobody_waiting),
+          CASE(a_stop_does_not_wait_for_a_close_that_a_client_holds_up),
+          CASE(no_client_waits_for_who_watches_the_daemons_end))
