@@ -214,18 +214,18 @@ static int packet_copy_fds(struct conn_packet *p, const int *fds, unsigned nfds)
     return 0;
 }
 
-/* failed: the kernel does not take its descriptors; errno says why. */
-static void conn_queue(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds,
+/* failed: the kernel does not take its descriptors; errno says why. False: nobody gets them. */
+static bool conn_queue(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds,
                        bool failed) {
     const char *why = failed ? why_unsent() : NULL;
     if (c->queued_bytes + size > QUEUE_BYTES || (!failed && c->queued_fds + nfds > QUEUE_FDS)) {
         conn_break(c, "the client does not read what it is sent");
-        return;
+        return false;
     }
     struct conn_packet *p = packet_new(data, size);
     if (!p) {
         conn_break(c, "out of memory for what the client has not read");
-        return;
+        return false;
     }
     if (!failed && packet_copy_fds(p, fds, nfds)) {
         why = why_unsent();
@@ -233,7 +233,7 @@ static void conn_queue(struct conn *c, const void *data, size_t size, const int 
         if (!can_be_undone(c, nfds)) {
             packet_free(p);
             conn_break(c, "out of descriptors for what the client has not read");
-            return;
+            return false;
         }
     }
     p->unsent = why;
@@ -242,21 +242,24 @@ static void conn_queue(struct conn *c, const void *data, size_t size, const int 
     c->queued_fds += p->nfds;
     event_del(c->readable);
     event_add(c->writable, NULL);
+    return !why;
 }
 
-void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds) {
+bool conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds) {
     assert(size && size <= RDMAD_MSG_MAX && nfds <= RDMAD_MSG_MAX_FDS);
     if (c->broken || c->gone)
-        return;
+        return false;
     int rc = RDMAD_E_AGAIN;
     if (list_empty(&c->queue))
         rc = rdmad_fdmsg_send(c->fd, data, size, fds, nfds);
+    if (!rc)
+        return true;
     if (rc == RDMAD_E_AGAIN)
-        conn_queue(c, data, size, fds, nfds, false);
-    else if (rc && can_be_undone(c, nfds))
-        conn_queue(c, data, size, NULL, 0, true);
-    else if (rc)
-        conn_break(c, send_failed());
+        return conn_queue(c, data, size, fds, nfds, false);
+    if (can_be_undone(c, nfds))
+        return conn_queue(c, data, size, NULL, 0, true);
+    conn_break(c, send_failed());
+    return false;
 }
 
 static struct conn_packet *conn_next(struct conn *c) {

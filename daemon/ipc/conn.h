@@ -60,8 +60,9 @@ void conn_set_user(struct conn *c, void *user);
 const struct conn_peer *conn_peer(const struct conn *c);
 bool conn_peer_in(const struct conn_peer *peer, gid_t group);
 /* Queues or sends one packet; descriptors are duplicated if they have to wait. Calls nothing back:
- * if the client is lost, closed is called in a later turn. */
-void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
+ * if the client is lost, closed is called in a later turn. Returns whether the client has the
+ * packet, or may have it later: if not, nobody has its descriptors but the caller. */
+bool conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
 /* Whether output waits for the client to read; drained tells when none does any more. */
 bool conn_lags(const struct conn *c);
 /* Nothing more is read of the client for so long; what it sends waits in its socket. */

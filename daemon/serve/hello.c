@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* abi.h says what a session's name may be; empty is allowed here. */
 static bool name_ok(const char *name) {
@@ -90,6 +91,8 @@ void serve_lifeline(const struct request *rq, const void *body) {
         return;
     }
     s->has_lifeline = true;
-    serve_reply(rq, NULL, 0, &fd, 1);
-    session_close_one_fd(s, fd);
+    if (serve_reply(rq, NULL, 0, &fd, 1))
+        session_close_one_fd(s, fd);
+    else
+        close(fd);
 }

@@ -8,10 +8,10 @@
 #include "daemon/state/origin.h"
 #include <string.h>
 
-void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
+bool serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
                  unsigned nfds) {
-    session_send(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, body, size, fds,
-                 nfds);
+    return session_send(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, body, size,
+                        fds, nfds);
 }
 
 void serve_error(const struct request *rq, const struct error *why) {

@@ -15,7 +15,8 @@ struct request { /* small, copied by handlers that reply later (later.h) */
     int *fd; /* of a message that comes with a descriptor: who keeps it puts -1 there */
 };
 
-void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
+/* Returns whether the client has it, or may (conn_send). */
+bool serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
                  unsigned nfds);
 /* Who could go on with the next daemon is refused nothing because this one stops: it gets no
  * answer, and asks there. */

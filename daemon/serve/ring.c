@@ -30,8 +30,8 @@ static void ring_create_done(void *arg, struct ring_object *ro, const int fds[RI
         struct rdmad_ring_create_rep rep = {.ring = ro->handle,
                                             .sq_entries = ro->ring->sq_entries,
                                             .cq_entries = ro->ring->cq_entries};
-        serve_reply(rq, &rep, sizeof(rep), fds, RING_FDS);
-        ring_object_sent(ro, fds);
+        bool sent = serve_reply(rq, &rep, sizeof(rep), fds, RING_FDS);
+        ring_object_sent(ro, fds, sent);
     }
     later_free(rq);
 }

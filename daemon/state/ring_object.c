@@ -76,7 +76,7 @@ static void ring_unmap_done(struct offload_job *job) {
 void ring_object_unref(struct ring_object *ro) {
     if (--ro->refs)
         return;
-    ro->doorbell = ro->ring ? ring_take_doorbell(ro->ring) : -1;
+    ro->doorbell = ro->shared ? ring_take_doorbell(ro->ring) : -1;
     session_post(ro->session, &ro->unmap, ring_unmap_run, ring_unmap_done);
 }
 
@@ -96,7 +96,12 @@ static void ring_close_fds(const int fds[RING_FDS]) {
 }
 
 /* Memory may be large; the doorbell is open here as well, so that close is not its last. */
-void ring_object_sent(struct ring_object *ro, const int fds[RING_FDS]) {
+void ring_object_sent(struct ring_object *ro, const int fds[RING_FDS], bool sent) {
+    ro->shared = sent;
+    if (!sent) {
+        ring_close_fds(fds);
+        return;
+    }
     session_close_fd(ro->session, fds[RING_FD_CLIENT]);
     session_close_fd(ro->session, fds[RING_FD_DAEMON]);
     close(fds[RING_FD_DOORBELL]);

@@ -20,6 +20,7 @@ struct ring_object {
     unsigned refs; /* the table's, and one while it is looked at */
     struct session_charges charges;
     struct offload_job unmap;
+    bool shared; /* the client has its descriptors */
     bool unmapped;
     int doorbell;      /* to be closed after that */
     unsigned closings; /* of the two: */
@@ -27,13 +28,14 @@ struct ring_object {
 };
 
 /* Asynchronous: done gets the ring, and the descriptors of RDMAD_MSG_RING_CREATE's reply, or an
- * error. The descriptors are the caller's to send and then to give to ring_object_sent. */
+ * error. The descriptors are the caller's to send and then to give to ring_object_sent, with
+ * whether the client has them (session_send). */
 typedef void ring_created(void *arg, struct ring_object *ro, const int fds[RING_FDS],
                           const struct error *result);
 void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
                         ring_created *done, void *arg);
 
-void ring_object_sent(struct ring_object *ro, const int fds[RING_FDS]);
+void ring_object_sent(struct ring_object *ro, const int fds[RING_FDS], bool sent);
 
 /* The client has populated and sealed the ring. Asynchronous, unless it fails at once. done: a
  * worker serves it, or what it lacks; then the call can be made again. */

@@ -185,7 +185,7 @@ struct session *session_find(struct state *st, uint64_t id) {
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
-static void send_message(struct session *s, uint16_t type, uint32_t seq, int status,
+static bool send_message(struct session *s, uint16_t type, uint32_t seq, int status,
                          const void *body, size_t size, const int *fds, unsigned nfds) {
     unsigned char message[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
@@ -195,16 +195,16 @@ static void send_message(struct session *s, uint16_t type, uint32_t seq, int sta
                                  .length = (uint32_t)(sizeof(h) + size),
                                  .status = status};
     if (!s->conn || sizeof(h) + size > sizeof(message))
-        return;
+        return false;
     memcpy(message, &h, sizeof(h));
     if (size)
         memcpy(message + sizeof(h), body, size);
-    conn_send(s->conn, message, sizeof(h) + size, fds, nfds);
+    return conn_send(s->conn, message, sizeof(h) + size, fds, nfds);
 }
 
-void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+bool session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds) {
-    send_message(s, type, seq, RDMAD_OK, body, size, fds, nfds);
+    return send_message(s, type, seq, RDMAD_OK, body, size, fds, nfds);
 }
 
 bool session_lags(const struct session *s) {

@@ -160,8 +160,9 @@ static inline struct audit_who session_who(const struct session *s) {
 /* Adds what its ops have come to so far; nothing once its last word is in s->usage. latency may be
  * NULL. */
 void session_usage(const struct session *s, struct usage_sums *sums, struct histogram *latency);
-/* Sends a message of the wire to the client; harmless when it is gone. */
-void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+/* Sends a message of the wire to the client; harmless when it is gone. Returns whether the client
+ * has it, or may have it later (conn_send). */
+bool session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds);
 /* Whether what was sent waits for the client to read it. */
 bool session_lags(const struct session *s);

@@ -157,7 +157,7 @@ void session_release(struct session *s) {
     s->holds--;
 }
 
-void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+bool session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds) {
     assert(rig.nevents < sizeof(rig.events) / sizeof(rig.events[0]));
     struct rig_event *e = &rig.events[rig.nevents++];
@@ -206,6 +206,7 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
         e->lease = m->lease;
         e->handle = m->parent;
     }
+    return true;
 }
 
 bool session_lags(const struct session *s) {

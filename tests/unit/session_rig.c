@@ -100,7 +100,7 @@ static void on_ring(void *arg, struct ring_object *ro, const int fds[RING_FDS],
         return;
     populate_and_seal(fds[RING_FD_CLIENT], ro->ring->client_bytes, true);
     populate_and_seal(fds[RING_FD_DAEMON], ro->ring->daemon_bytes, false);
-    ring_object_sent(ro, fds);
+    ring_object_sent(ro, fds, true);
 }
 
 void on_done(void *arg, const struct error *result) {

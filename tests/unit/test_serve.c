@@ -34,10 +34,11 @@ void session_send_error(struct session *s, uint16_t type, uint32_t seq, const st
     strcpy(seen.text, why->text);
 }
 
-void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+bool session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds) {
     (void)s, (void)type, (void)seq, (void)body, (void)size, (void)fds, (void)nfds;
     seen.replies++;
+    return true;
 }
 
 static unsigned holds, given_back;
