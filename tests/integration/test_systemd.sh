@@ -32,10 +32,10 @@ settings=/usr/local/etc/rdmad.json
 cp "$settings" "$work/rdmad.json"
 "$rdmactl" cluster init --name guest --address 127.0.0.1:7471 >"$work/said" 2>&1 || fail "cluster init: $(<"$work/said")"
 
-# A drop-in, so that the watchdog's patience is the test's.
+# A drop-in, so that patience is the test's: of the watchdog short, of who waits for what does not end long.
 mkdir -p /run/systemd/system/rdmad.service.d
 printf '[Unit]\nDefaultDependencies=no\n' >/run/systemd/system/test.target
-printf '[Service]\nWatchdogSec=4s\nTimeoutAbortSec=3s\n' >/run/systemd/system/rdmad.service.d/test.conf
+printf '[Service]\nWatchdogSec=4s\nTimeoutAbortSec=3s\nTimeoutStopSec=100s\n' >/run/systemd/system/rdmad.service.d/test.conf
 # At its start it would empty /tmp, where this tree may be.
 ln -sf /dev/null /run/systemd/system/systemd-tmpfiles-setup.service
 mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
@@ -144,8 +144,23 @@ await answers
 "$rdmactl" -j status | grep -q '"fabric": *{"name": *"verbs"' || fail "not by RDMA: $("$rdmactl" status)"
 transfer
 
+echo "* a close that a client holds up keeps no restart waiting"
+mkfifo "$work/hold"
+"$RDMAD_BUILD/tests/integration/held_doorbell" /run/rdmad <"$work/hold" >"$work/held" 2>&1 &
+pids+=($!)
+exec 9>"$work/hold"
+[ "$(first_line "$work/held" $!)" = held ] || fail "nothing is held up: $(<"$work/held")"
+seconds=$SECONDS
+systemd restart rdmad.service || fail "it does not start: $(tail -n 5 "$work/systemd.log")"
+await answers
+took=$((SECONDS - seconds))
+echo "restarted in $took s"
+[ "$took" -lt 90 ] || fail "systemd waited for it"
+exec 9>&-
+
 echo "* a stop is clean"
 systemd stop rdmad.service rdmad.socket || fail "stop: $(tail -n 5 "$work/systemd.log")"
 [ "$(property Result)" = success ] || fail "it ended with $(property Result)"
-! pgrep rdmad || fail "processes are left: $(pgrep -a rdmad)"
+none_left() { ! pgrep rdmad; }
+await none_left # the porter ends by itself
 echo "under systemd all is well"
