@@ -237,9 +237,18 @@ void ring_release(struct ring *r) {
 
 /* False: the client sleeps on. A full socket is readable already; a closed one belongs to a session
  * that is ending. What is left is that the kernel had no memory for a byte (ENOBUFS). */
-static bool ring_wake_client(const struct ring *r) {
+static bool ring_send_wakeup(const struct ring *r) {
     return send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN ||
            errno == EPIPE || errno == ECONNRESET;
+}
+
+static bool ring_wake_client(struct ring *r) {
+    if (send_cost_rests(&r->wakeup_cost))
+        return false;
+    struct send_look look = send_cost_begin(&r->wakeup_cost);
+    bool sent = ring_send_wakeup(r);
+    send_cost_end(&r->wakeup_cost, look);
+    return sent;
 }
 
 bool ring_flush(struct ring *r) {

@@ -19,6 +19,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/list.h"
+#include "daemon/base/send_cost.h"
 #include "daemon/base/shared_memory.h"
 #include <rdmad/ring.h>
 #include <stdbool.h>
@@ -40,9 +41,10 @@ struct ring {
     uint32_t sq_head_published, cq_tail_published;
     bool sq_more;          /* the sqe taken last has MORE: its batch goes on with the next */
     bool crowded;          /* as the client was told */
-    bool wakeup_owed;      /* the kernel had no memory for it */
+    bool wakeup_owed;      /* the kernel had no memory for it, or its socket rests */
     uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
     int wakeup;            /* our end of the socketpair: sends, and never receives */
+    struct send_cost wakeup_cost;
     int doorbell; /* eventfd, watched edge-triggered: each write of the client is an event */
     void *owner;  /* the worker's */
     struct {

@@ -4,8 +4,10 @@
  * others.
  *
  * A TCP socket that lingers, with data that nobody reads, makes whoever drops its last reference
- * sleep for as long as its owner has said. And a client may ring its doorbell as often as it likes.
+ * sleep for as long as its owner has said. A client may ring its doorbell as often as it likes, and
+ * let as many wait for its wakeups as it has memory for.
  */
+#include "common/ringword.h"
 #include "tests/support/bystander.h"
 #include "tests/support/rawclient.h"
 
@@ -13,11 +15,12 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RINGS = 4, LINGER_S = 8, FLOOD_MS = 1500 };
+enum { RINGS = 4, LINGER_S = 8, FLOOD_MS = 1500, EPOLLS = 100, DUPS = 1000 };
 
 static const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
 
@@ -184,6 +187,63 @@ static void doorbells_in_vain_cost_a_neighbour_nothing(void) {
     tdaemon_stop(d);
 }
 
-TEST_MAIN(CASE(descriptors_sent_up_a_wakeup_socket_are_refused_and_nobody_waits_for_them),
+/* ---- many who wait ------------------------------------------------------------------------ */
+
+static int epolls[EPOLLS], dups[DUPS];
+
+/* Each wakeup calls all of them, in the worker. */
+static void let_many_wait(const struct raw_ring *r) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    for (int i = 0; i < DUPS; i++)
+        dups[i] = dup(r->wakeup);
+    for (int e = 0; e < EPOLLS; e++) {
+        epolls[e] = epoll_create1(EPOLL_CLOEXEC);
+        for (int i = 0; i < DUPS; i++)
+            CHECK(epoll_ctl(epolls[e], EPOLL_CTL_ADD, dups[i], &event) == 0, "epoll_ctl: %s",
+                  strerror(errno));
+    }
+}
+
+static void many_go(void) {
+    for (int e = 0; e < EPOLLS; e++)
+        close(epolls[e]);
+    for (int i = 0; i < DUPS; i++)
+        close(dups[i]);
+}
+
+/* Says that it sleeps, and does not. Returns how often it was woken. */
+static unsigned long wakeups_of_one_op(struct raw_ring *r) {
+    char bytes[64];
+    struct rdmad_cqe cqe;
+    raw_ring_put(r, &nop, 1);
+    for (uint64_t until = now_ms() + TEST_PATIENCE_MS;
+         ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_head;)
+        CHECK(now_ms() < until, "the ring is not served any more");
+    CHECK(raw_ring_take(r, &cqe, 0), "there was one");
+    ssize_t n = recv(r->wakeup, bytes, sizeof(bytes), MSG_DONTWAIT);
+    return n > 0 ? (unsigned long)n : 0;
+}
+
+static void who_lets_very_many_wait_for_its_wakeups_is_woken_rarely(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct bystander *b = bystander_start(d);
+    int sock = raw_session(tdaemon_dir(d));
+    struct raw_ring ring;
+    unsigned long ops = 0, woken = 0;
+    CHECK(raw_ring_create(sock, 16, &ring) == 0, "a ring");
+    let_many_wait(&ring);
+    for (uint64_t end = now_ms() + FLOOD_MS; now_ms() < end; ops++)
+        woken += wakeups_of_one_op(&ring);
+    bystander_stop(b, "wakeups for which very many wait");
+    printf("  woken %lu times in %lu ops, each of which wanted it\n", woken, ops);
+    CHECK(woken && woken < ops / 4, "woken %lu times in %lu ops", woken, ops);
+    many_go();
+    raw_ring_unmap(&ring);
+    close(sock);
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(who_lets_very_many_wait_for_its_wakeups_is_woken_rarely),
+          CASE(descriptors_sent_up_a_wakeup_socket_are_refused_and_nobody_waits_for_them),
           CASE(doorbells_in_vain_do_not_keep_the_daemon_awake),
           CASE(doorbells_in_vain_cost_a_neighbour_nothing))

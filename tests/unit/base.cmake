@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(area address audit json_memory slots timers guard life log repeats resolve silence)
+foreach(area address audit json_memory slots timers guard life log repeats send_cost resolve silence)
   rdmad_test(unit_base_${area} unit/test_base_${area}.c LINK rdmad_base LABELS unit)
 endforeach()
 rdmad_test(unit_base_threads unit/test_base_threads.c PLAIN LINK rdmad_base LABELS unit tsan)

@@ -18,7 +18,7 @@
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 
-#define OWED_NS UINT64_C(1000000) /* between two tries to wake a client */
+#define OWED_NS NSEC_PER_MSEC /* between two tries to wake clients */
 
 bool ring_publish(const struct op_ring *r) {
     bool woken = ring_flush(r->ring);
@@ -26,7 +26,8 @@ bool ring_publish(const struct op_ring *r) {
     return woken;
 }
 
-/* Afterwards dirty are those to whose clients a wakeup is owed. owed: it is tried again. */
+/* Afterwards dirty are those to whose clients a wakeup is owed. owed: it is tried again, else they
+ * are passed over. */
 static void flush(struct worker *w, bool owed) {
     list_for_each_safe (pos, &w->dirty) {
         const struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
@@ -41,7 +42,10 @@ static void flush(struct worker *w, bool owed) {
 }
 
 void rings_flush(struct worker *w) {
-    flush(w, true);
+    bool owed = w->now_ns >= w->owed_ns;
+    if (owed)
+        w->owed_ns = w->now_ns + OWED_NS;
+    flush(w, owed);
 }
 
 void rings_flush_early(struct worker *w) {
@@ -49,7 +53,7 @@ void rings_flush_early(struct worker *w) {
 }
 
 uint64_t rings_next_ns(const struct worker *w) {
-    return list_empty(&w->dirty) ? UINT64_MAX : w->now_ns + OWED_NS;
+    return list_empty(&w->dirty) ? UINT64_MAX : w->owed_ns;
 }
 
 static void heat_session(struct op_session *s) {

@@ -32,6 +32,7 @@
 #define RDMAD_OP_ENGINE_USER_H
 
 #include "daemon/base/rate.h"
+#include "daemon/base/send_cost.h"
 #include "daemon/op/engine/account.h"
 #include "daemon/op/engine/elsewhere.h"
 #include "daemon/op/engine/worker.h"
@@ -72,6 +73,7 @@ struct op_user {
     uint64_t bytes_at_once;
     struct rate bytes, ops;
     uint64_t aside_since_ns, aside_until_ns;
+    struct send_rest wakeups; /* of its rings */
 };
 
 /* The session's user at its worker: the one that is there (spare is freed then), else spare, with

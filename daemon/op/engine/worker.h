@@ -70,6 +70,7 @@ struct worker {
     struct list deaf;      /* rings whose doorbell is not listened to, and */
     uint64_t deaf_look_ns; /* when they are looked at next */
     struct list dirty;     /* rings to flush */
+    uint64_t owed_ns;      /* those to whose clients a wakeup is owed are tried again then */
     struct list prompt;    /* rings that are looked at between slices of long ops; prompt.h */
     unsigned nprompt;
     struct list runnable; /* routes with parts to post */

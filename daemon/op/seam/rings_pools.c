@@ -33,6 +33,7 @@ static void add_ring(struct call *c) {
         return;
     }
     r->ring->owner = r;
+    r->ring->wakeup_cost.rest = &s->user->wakeups;
     r->active_ns = w->now_ns;
     tags_init(&r->tags, w->secret, names_charge, s);
     tags_init(&r->batch_tags, w->secret, names_charge, s);
@@ -49,6 +50,7 @@ static void free_ring(struct worker *w, struct op_ring *r) {
            list_empty(&r->doomed));
     if (!list_empty(&r->dirty_node))
         ring_publish(r);
+    r->ring->wakeup_cost.rest = NULL;
     watch_ring_remove(w, r);
     batch_drop(w, r);
     ring_forget_names(r);
