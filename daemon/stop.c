@@ -125,6 +125,7 @@ static void stop_part(struct stop *s, uint64_t now_ns) {
     assert(s->stage == STOP_DRAINING);
     s->stage = STOP_PARTING;
     s->part_ns = now_ns;
+    porter_forget_closes(s->state->porter); /* sessions that have ended do not stay for them */
     list_for_each_safe (node, &s->state->sessions) {
         struct session *one = list_entry(node, struct session, node);
         if (!origin_is_set(one))
@@ -215,7 +216,6 @@ static void stop_close(struct stop *s, uint64_t now_ns) {
     uint64_t bound_ms = s->state->config->drain_timeout_ms;
     assert(s->stage == STOP_PARTING);
     s->stage = STOP_CLOSING;
-    porter_wait_for_none(s->state->porter);
     s->bound_ns = now_ns + (bound_ms > STOP_FORCE_MS ? bound_ms : STOP_FORCE_MS) * NSEC_PER_MSEC;
     list_for_each_safe (node, &s->state->sessions) {
         stop_close_session(s, list_entry(node, struct session, node));

@@ -5,7 +5,7 @@
  * A send calls everybody who waits at the other end. Whoever has that end may let as many epolls
  * wait there as he has memory for. The sender is in the kernel for a millisecond then, or for 90
  * with a million of them, and nothing cuts that short. So a socket for which that has proved to
- * take long is not sent to for SEND_REST times as long. A user's sockets have this rest in common:
+ * take long is not sent to for SEND_REST_TIMES as long. A user's sockets have this rest in common:
  * many of them take no more of a thread than one.
  *
  * A thread may also stand still in a send because others have its processor. So one that took long
@@ -15,8 +15,8 @@
  *     if (send_cost_rests(&cost))
  *         ... later ...
  *     struct send_look look = send_cost_begin(&cost);
- *     ... send ...
- *     send_cost_end(&cost, look);
+ *     if (... it was sent ...)
+ *         send_cost_end(&cost, look); // what was not sent has called nobody, and proves nothing
  */
 #ifndef RDMAD_BASE_SEND_COST_H
 #define RDMAD_BASE_SEND_COST_H
@@ -26,7 +26,8 @@
 #include <stddef.h>
 
 #define SEND_LONG_NS (200 * NSEC_PER_USEC)
-#define SEND_REST 32u
+#define SEND_LONG_TICKS (8 * CLOCK_STALE_TICKS) /* likewise, or a little less */
+#define SEND_REST_TIMES 32u
 
 /* Of a user at one thread; all zero at first. */
 struct send_rest {
@@ -65,7 +66,7 @@ static inline void send_cost_end(struct send_cost *c, struct send_look look) {
     if (c->doubted)
         send_cost_judge(c, send_cost_cpu_ns() - look.cpu_ns, clock_now_ns());
     else
-        c->doubted = clock_ticks() - look.ticks > 8 * CLOCK_STALE_TICKS;
+        c->doubted = clock_ticks() - look.ticks > SEND_LONG_TICKS;
 }
 
 #endif

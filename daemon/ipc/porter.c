@@ -37,6 +37,7 @@
 #define ANSWERS_A_TURN 32u
 #define FAREWELL_MS 500
 #define RETRY_MS 10
+#define ASKED_LISTS 1024u /* clients may hold up very many closes */
 
 struct process {
     struct list node; /* of killed */
@@ -54,14 +55,15 @@ struct porter {
     struct process *process; /* NULL: none now */
     struct list killed;      /* not reaped yet: a thread of theirs cannot even die */
     struct event *readable, *writable, *retry, *restart, *overdue;
-    struct list waiting, asked;
+    struct list waiting;
+    struct list asked[ASKED_LISTS]; /* by id: TAKEs and CLOSEs without an answer */
     unsigned nwaiting;
     uint64_t ids, started_ns, ping; /* ping: the last one's number */
     unsigned starts;
     bool crowded;
     bool watched; /* the last PING has no answer yet */
     bool unseen;  /* something was sent since the last PING */
-    bool waits_for_none;
+    bool forgets_closes;
 };
 
 static void porter_flush(struct porter *p);
@@ -140,12 +142,14 @@ static int porter_start(struct porter *p, struct error *err) {
 /* What the porter was looking at is lost with it; what waits is for the next one. */
 static void porter_lose_asked(struct porter *p) {
     struct list *node;
-    while ((node = list_pop(&p->asked))) {
-        struct porter_visit *v = list_entry(node, struct porter_visit, asked);
-        if (v->closes)
-            v->ended(v);
-        else
-            v->taken(v, NULL, 0, -1, 0);
+    for (unsigned i = 0; i < ASKED_LISTS; i++) {
+        while ((node = list_pop(&p->asked[i]))) {
+            struct porter_visit *v = list_entry(node, struct porter_visit, asked);
+            if (v->closes)
+                v->ended(v);
+            else
+                v->taken(v, NULL, 0, -1, 0);
+        }
     }
 }
 
@@ -207,8 +211,8 @@ static void porter_tell_crowded(struct porter *p) {
     p->crowded = crowded;
 }
 
-/* The daemon closes its own reference then, and says so. */
-static bool is_last_of(uint32_t ask) {
+/* The daemon closes its own then, and says that it has. */
+static bool gives_last_reference(uint32_t ask) {
     return ask == PORTER_END || ask == PORTER_CLOSE;
 }
 
@@ -216,7 +220,7 @@ static bool is_last_of(uint32_t ask) {
 static int porter_send(struct porter *p, uint32_t porter_ask_for, const struct porter_visit *v) {
     struct porter_request rq = {
         .ask = porter_ask_for, .user = v ? user_id_number(v->who) : 0, .id = v ? v->id : p->ping};
-    bool with_fd = porter_ask_for == PORTER_TAKE || is_last_of(porter_ask_for);
+    bool with_fd = porter_ask_for == PORTER_TAKE || gives_last_reference(porter_ask_for);
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
@@ -261,17 +265,19 @@ static void porter_ponged(struct porter *p, uint64_t ping) {
 /* What was asked at the head of the queue is sent; an END or CLOSE stays there as its GO. */
 static void porter_sent(struct porter *p, struct porter_visit *v) {
     p->unseen = true;
-    if (is_last_of(v->ask)) {
+    if (gives_last_reference(v->ask)) {
         close(v->fd);
         v->fd = -1;
         v->ask = PORTER_GO;
         return;
     }
-    assert(p->nwaiting);
     list_remove(&v->waiting);
-    p->nwaiting--;
-    if (v->ask == PORTER_TAKE || (v->closes && !p->waits_for_none))
-        list_append(&p->asked, &v->asked);
+    if (!v->closes) {
+        assert(p->nwaiting);
+        p->nwaiting--;
+    }
+    if (v->ask == PORTER_TAKE || (v->closes && !p->forgets_closes))
+        list_append(&p->asked[v->id % ASKED_LISTS], &v->asked);
     else
         v->ended(v);
 }
@@ -301,7 +307,7 @@ static void porter_ask_for(struct porter *p, struct porter_visit *v, uint32_t wh
     v->ask = what;
     bool alone = list_empty(&p->waiting);
     list_append(&p->waiting, &v->waiting);
-    p->nwaiting++;
+    p->nwaiting += !v->closes; /* those are charged to their users */
     if (alone)
         porter_flush(p);
     else
@@ -339,16 +345,18 @@ void porter_close(struct porter *p, struct porter_visit *v) {
     porter_ask_for(p, v, PORTER_CLOSE);
 }
 
-void porter_wait_for_none(struct porter *p) {
+void porter_forget_closes(struct porter *p) {
     if (!p)
         return;
-    p->waits_for_none = true;
-    list_for_each_safe (node, &p->asked) {
-        struct porter_visit *v = list_entry(node, struct porter_visit, asked);
-        if (!v->closes)
-            continue;
-        list_remove(&v->asked);
-        v->ended(v);
+    p->forgets_closes = true;
+    for (unsigned i = 0; i < ASKED_LISTS; i++) {
+        list_for_each_safe (node, &p->asked[i]) {
+            struct porter_visit *v = list_entry(node, struct porter_visit, asked);
+            if (!v->closes)
+                continue;
+            list_remove(&v->asked);
+            v->ended(v);
+        }
     }
 }
 
@@ -376,7 +384,7 @@ static void porter_give_back(struct porter *p, int fd) {
 }
 
 static struct porter_visit *porter_asked(struct porter *p, uint64_t id) {
-    list_for_each (node, &p->asked) {
+    list_for_each (node, &p->asked[id % ASKED_LISTS]) {
         struct porter_visit *v = list_entry(node, struct porter_visit, asked);
         if (v->id == id)
             return v;
@@ -450,7 +458,8 @@ int porter_new(struct event_base *base, const struct porter_spec *spec, struct p
         .owner = pthread_self(), .base = base, .spec = *spec, .ours = -1, .theirs = -1};
     list_init(&p->killed);
     list_init(&p->waiting);
-    list_init(&p->asked);
+    for (unsigned i = 0; i < ASKED_LISTS; i++)
+        list_init(&p->asked[i]);
     int rc = porter_open_pair(p, err);
     if (!rc) {
         p->readable = event_new(base, p->ours, EV_READ | EV_PERSIST, porter_readable, p);
@@ -487,7 +496,7 @@ static void porter_farewell(struct porter *p) {
 void porter_free(struct porter *p) {
     struct event *const events[] = {p->readable, p->writable, p->retry, p->restart, p->overdue};
     struct list *node;
-    porter_wait_for_none(p);
+    porter_forget_closes(p);
     if (p->ours >= 0) {
         porter_flush(p);
         porter_farewell(p);

@@ -40,7 +40,7 @@ unsigned porter_restarts(const struct porter *p);
 /* What one socket wants of the porter. The memory is its owner's, zeroed before its first use. */
 struct porter_visit {
     struct list waiting; /* in the porter's queue, to be sent */
-    struct list asked;   /* in the porter's list of TAKEs, to be answered */
+    struct list asked;   /* in one of the porter's lists, to be answered */
     uint64_t id;
     struct user_id who;
     uint32_t ask;
@@ -63,8 +63,8 @@ void porter_end(struct porter *p, struct porter_visit *v);
 /* Has v->fd closed, which may last as long as a client wants: ended is called when it is, and only
  * the same user's wait meanwhile. Of v nothing else was asked before. */
 void porter_close(struct porter *p, struct porter_visit *v);
-/* A stop does not wait for what is being closed: ended is called when the porter has it, from now
- * on, and of all that it has. Harmless with NULL. */
-void porter_wait_for_none(struct porter *p);
+/* A stop does not wait for what is being closed: ended is called of all that the porter has, and
+ * from now on as soon as the porter has it. Harmless with NULL. */
+void porter_forget_closes(struct porter *p);
 
 #endif

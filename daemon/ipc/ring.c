@@ -237,34 +237,32 @@ void ring_release(struct ring *r) {
 
 /* False: the client sleeps on. A full socket is readable already; a closed one belongs to a session
  * that is ending. What is left is that the kernel had no memory for a byte (ENOBUFS). */
-static bool ring_send_wakeup(const struct ring *r) {
-    return send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN ||
-           errno == EPIPE || errno == ECONNRESET;
-}
-
 static bool ring_wake_client(struct ring *r) {
     if (send_cost_rests(&r->wakeup_cost))
         return false;
     struct send_look look = send_cost_begin(&r->wakeup_cost);
-    bool sent = ring_send_wakeup(r);
-    send_cost_end(&r->wakeup_cost, look);
-    return sent;
+    if (send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) {
+        send_cost_end(&r->wakeup_cost, look); /* nobody was called by any other */
+        return true;
+    }
+    return errno == EAGAIN || errno == EPIPE || errno == ECONNRESET;
 }
 
-bool ring_flush(struct ring *r) {
-    bool asleep = r->wakeup_owed;
+bool ring_flush(struct ring *r, bool owed) {
+    bool asleep = false;
     if (r->cq_tail != r->cq_tail_published) {
         r->cq_tail_published = r->cq_tail;
-        if (ringword_publish_and_ask(&r->daemon->cq_tail, r->cq_tail, &r->client->cq_wait))
-            asleep = true;
+        asleep = ringword_publish_and_ask(&r->daemon->cq_tail, r->cq_tail, &r->client->cq_wait);
     }
     /* Second, because a client that waits at all waits for the answers. */
     if (r->sq_head != r->sq_head_published) {
         r->sq_head_published = r->sq_head;
         ringword_publish(&r->daemon->sq_head, r->sq_head);
     }
-    r->wakeup_owed = asleep && !ring_wake_client(r);
-    return asleep && !r->wakeup_owed;
+    if (r->wakeup_owed ? !owed : !asleep)
+        return false;
+    r->wakeup_owed = !ring_wake_client(r);
+    return !r->wakeup_owed;
 }
 
 /* The worker may publish the same head meanwhile. */

@@ -97,8 +97,8 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
 void ring_release(struct ring *r);
 
 /* Publishes sq head and cq tail; sends a wakeup if the client sleeps on completions. Returns
- * whether it sent one. When it could not it is owed, and the next flush tries again. */
-bool ring_flush(struct ring *r);
+ * whether it sent one. When it could not it is owed, and the next flush with owed tries again. */
+bool ring_flush(struct ring *r, bool owed);
 
 /* Tells the client that no sqe is taken any more, and which would have been the next: it is free to
  * give those to another daemon; sends: and SENDs that were taken and have no completion, too. From

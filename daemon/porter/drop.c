@@ -8,10 +8,10 @@
  * make it wait (a lock on a file of a hung file system, an epoll whose owner holds it up) makes
  * only the child wait.
  *
- * A user has one such child, and what comes meanwhile waits for it: so who holds up one costs one
- * process, however often he does. When DROP_MAX of his wait they get a child all the same, because
- * this process must not run out of descriptors. When DROPPERS_MAX children wait the porter closes
- * these by itself, and if it does not come back the daemon replaces it.
+ * A user has one such child, and what comes meanwhile waits for it. When DROP_MAX of his wait they
+ * get a child all the same, because this process must not run out of descriptors. When there can be
+ * no child (DROPPERS_MAX wait, or fork fails) the porter closes by itself, and if it does not come
+ * back the daemon replaces it.
  */
 #include "daemon/porter/drop.h"
 #include "daemon/base/list.h"

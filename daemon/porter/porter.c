@@ -39,7 +39,7 @@
 struct task {
     struct list node; /* in its worker's tasks */
     struct porter_request request;
-    int sock;
+    int fd;
 };
 
 struct porter_worker {
@@ -88,7 +88,7 @@ static bool worker_start(struct porter_worker *w) {
 /* Somebody else has a reference to its descriptor. */
 static void task_free(struct task *t) {
     list_remove(&t->node);
-    close(t->sock);
+    close(t->fd);
     free(t);
 }
 
@@ -100,7 +100,7 @@ static void porter_say_lost(const struct porter_request *rq) {
 static void task_give_up(struct task *t) {
     porter_say_lost(&t->request);
     if (t->request.ask == PORTER_CLOSE) {
-        drop_fds(t->request.user, &t->sock, 1);
+        drop_fds(t->request.user, &t->fd, 1);
         list_remove(&t->node);
         free(t);
     } else {
@@ -141,21 +141,23 @@ static struct porter_worker *worker_of(uint64_t user, uint32_t ask) {
     return w;
 }
 
+/* False: its worker is gone. */
+static bool worker_give(struct porter_worker *w, struct task *t) {
+    static const struct porter_request go = {.ask = PORTER_GO};
+    w->doing = t->request;
+    w->busy = packet_send(w->end, &t->request, sizeof(t->request), t->fd);
+    if (!w->busy) {
+        task_give_up(t);
+        return false;
+    }
+    task_free(t);
+    return w->doing.ask != PORTER_CLOSE || packet_send(w->end, &go, sizeof(go), -1);
+}
+
 static void worker_next(struct porter_worker *w) {
     struct list *node = list_first(&w->tasks);
-    if (w->busy || !node)
-        return;
-    struct task *t = list_entry(node, struct task, node);
-    if (!packet_send(w->end, &t->request, sizeof(t->request), t->sock)) {
-        task_give_up(t);
-        return;
-    }
-    w->busy = true;
-    w->doing = t->request;
-    task_free(t);
-    if (w->doing.ask == PORTER_CLOSE)
-        packet_send(w->end, &(struct porter_request){.ask = PORTER_GO, .id = w->doing.id},
-                    sizeof(w->doing), -1);
+    if (!w->busy && node && !worker_give(w, list_entry(node, struct task, node)))
+        worker_end(w);
 }
 
 static void worker_heard(struct porter_worker *w) {
@@ -183,7 +185,7 @@ static bool task_give(const struct porter_request *rq, int fd) {
     struct task *t = w ? malloc(sizeof(*t)) : NULL;
     if (!t)
         return false;
-    *t = (struct task){.request = *rq, .sock = fd};
+    *t = (struct task){.request = *rq, .fd = fd};
     list_append(&w->tasks, &t->node);
     worker_next(w);
     return true;
@@ -235,7 +237,8 @@ static int held = -1;
 static struct porter_request held_for;
 
 static void daemon_asks_end(const struct porter_request *rq, int fd) {
-    task_take_back(rq->id);
+    if (rq->ask == PORTER_END)
+        task_take_back(rq->id);
     held = fd;
     held_for = *rq;
 }

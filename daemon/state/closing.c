@@ -14,13 +14,13 @@ static void closing_run(struct offload_job *job) {
 }
 
 static void closing_done(struct offload_job *job) {
-    struct closing *c = container_of(job, struct closing, job);
-    c->closed(c);
+    const struct closing *c = container_of(job, struct closing, job);
+    c->closed(c->arg);
 }
 
 static void closing_ended(struct porter_visit *v) {
-    struct closing *c = container_of(v, struct closing, visit);
-    c->closed(c);
+    const struct closing *c = container_of(v, struct closing, visit);
+    c->closed(c->arg);
 }
 
 /* What has seals is a memfd. No epoll takes one. */
@@ -28,10 +28,10 @@ static bool is_memory(int fd) {
     return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
-void closing_begin(struct closing *c, struct session *s, int fd,
-                   void (*closed)(struct closing *c)) {
+void closing_begin(struct closing *c, struct session *s, int fd, void (*closed)(void *arg),
+                   void *arg) {
     struct porter *porter = s->state->porter;
-    *c = (struct closing){.session = s, .fd = fd, .closed = closed};
+    *c = (struct closing){.fd = fd, .closed = closed, .arg = arg};
     if (!porter || is_memory(fd)) {
         session_post(s, &c->job, closing_run, closing_done);
         return;
@@ -43,18 +43,20 @@ void closing_begin(struct closing *c, struct session *s, int fd,
 
 struct fd_closing {
     struct closing closing;
-    bool waits; /* nothing is read until it is done */
+    struct session *session; /* held */
+    bool waits;              /* nothing is read until it is done */
 };
 
-static void session_fd_closed(struct closing *c) {
-    struct fd_closing *m = container_of(c, struct fd_closing, closing);
-    struct session *s = c->session;
+static void session_fd_closed(void *arg) {
+    struct fd_closing *m = arg;
+    struct session *s = m->session;
     if (m->waits && s->conn)
         conn_wait(s->conn, false);
     free(m);
     session_release(s);
 }
 
+/* Without memory for that it is closed here. */
 static void close_fd(struct session *s, int fd, bool wait) {
     struct fd_closing *m = malloc(sizeof(*m));
     if (!m) {
@@ -62,10 +64,11 @@ static void close_fd(struct session *s, int fd, bool wait) {
         return;
     }
     session_hold(s);
+    m->session = s;
     m->waits = wait && s->conn;
     if (m->waits)
         conn_wait(s->conn, true);
-    closing_begin(&m->closing, s, fd, session_fd_closed);
+    closing_begin(&m->closing, s, fd, session_fd_closed, m);
 }
 
 void session_close_fd(struct session *s, int fd) {

@@ -17,16 +17,17 @@
 struct session;
 
 struct closing { /* all internal */
-    struct session *session;
     int fd;
     struct offload_job job;
     struct porter_visit visit;
-    void (*closed)(struct closing *c);
+    void (*closed)(void *arg);
+    void *arg;
 };
 
 /* Closes fd. closed is called when it is, in a later turn or in this one; until then c and s stay.
- */
-void closing_begin(struct closing *c, struct session *s, int fd, void (*closed)(struct closing *c));
+ * What a porter has that dies is not waited for any longer. */
+void closing_begin(struct closing *c, struct session *s, int fd, void (*closed)(void *arg),
+                   void *arg);
 
 /* Closes fd, holding s. Until it is closed nothing more of the session is read, so it has few
  * waiting. */

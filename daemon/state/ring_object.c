@@ -50,27 +50,25 @@ static void ring_object_end(struct ring_object *ro) {
     session_release(s);
 }
 
-static void sent_end_closed(struct closing *c) {
-    struct ring_object *ro = container_of(c, struct ring_object, sent_end);
+static void ring_fd_closed(void *arg) {
+    struct ring_object *ro = arg;
     ro->closings--;
     ring_object_end(ro);
 }
 
-static void own_doorbell_closed(struct closing *c) {
-    struct ring_object *ro = container_of(c, struct ring_object, own_doorbell);
-    ro->closings--;
-    ring_object_end(ro);
+/* One of the two. */
+static void ring_close_fd(struct ring_object *ro, struct closing *c, int fd) {
+    ro->closings++;
+    closing_begin(c, ro->session, fd, ring_fd_closed, ro);
 }
 
 static void ring_unmap_done(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
     ro->unmapped = true;
-    if (ro->doorbell < 0) {
+    if (ro->doorbell >= 0)
+        ring_close_fd(ro, &ro->own_doorbell, ro->doorbell);
+    else
         ring_object_end(ro);
-        return;
-    }
-    ro->closings++;
-    closing_begin(&ro->own_doorbell, ro->session, ro->doorbell, own_doorbell_closed);
 }
 
 void ring_object_unref(struct ring_object *ro) {
@@ -105,8 +103,7 @@ void ring_object_sent(struct ring_object *ro, const int fds[RING_FDS], bool sent
     session_close_fd(ro->session, fds[RING_FD_CLIENT]);
     session_close_fd(ro->session, fds[RING_FD_DAEMON]);
     close(fds[RING_FD_DOORBELL]);
-    ro->closings++;
-    closing_begin(&ro->sent_end, ro->session, fds[RING_FD_WAKEUP], sent_end_closed);
+    ring_close_fd(ro, &ro->sent_end, fds[RING_FD_WAKEUP]);
 }
 
 static void ring_creation_done(struct offload_job *job) {

@@ -11,7 +11,6 @@
 #include <rdmad/wire.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The quota's limits are stricter and can be reloaded; these only bound the tables. */
 #define RINGS_MAX 4096u

@@ -3,6 +3,7 @@
 #include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
+#include "daemon/state/closing.h"
 #include "daemon/state/thread_watch.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +24,11 @@ void session_send_error(struct session *s, uint16_t type, uint32_t seq, const st
     answers++;
 }
 
-void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+bool session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds) {
     (void)s, (void)type, (void)seq, (void)body, (void)size, (void)fds, (void)nfds;
     answers++;
+    return true;
 }
 
 void thread_watch_stir(struct state *st) {

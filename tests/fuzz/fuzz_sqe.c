@@ -272,7 +272,7 @@ static void move(struct world *w, uint8_t what, struct input *in) {
         ringword_publish(&w->words->alive, read_u32(in));
         break;
     case SQE_FLUSH:
-        (void)ring_flush(w->ring);
+        (void)ring_flush(w->ring, true);
         break;
     case SQE_END:
         end_one(w, handles);

@@ -200,7 +200,7 @@ static void guess_unsent(const struct program *p, uint16_t type, uint64_t number
         tell_number(THING_POOL, p, number);
 }
 
-void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds) {
+bool conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds) {
     struct program *p = c->program;
     struct rdmad_msg_header h;
     union {
@@ -217,13 +217,16 @@ void conn_send(struct conn *c, const void *data, size_t size, const int *fds, un
         memcpy(c->unsent, data, size);
         c->unsent_size = size;
         guess_unsent(p, h.type, body.aligned[0]);
-    } else if (h.type & RDMAD_MSG_REPLY) {
+        return false;
+    }
+    if (h.type & RDMAD_MSG_REPLY) {
         hear_answer(p, &h, body.bytes, fds, nfds);
     } else {
         must(h.type & RDMAD_MSG_EVENT);
         if (p->session && h.type != RDMAD_EV_SESSION_ENDED)
             hear_event(p, &h, body.bytes);
     }
+    return true;
 }
 
 int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, int fd,

@@ -124,6 +124,7 @@ static void with_a_child_that_lives_on(void) {
     CHECK(client_running(child), "the child ended with its parent");
     tdaemon_expect_objects(d, before);
     client_kill(child);
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 0) == 0, "%s", strerror(errno)); /* not the daemon's */
     close(ends[0]);
     close(ends[1]);
     tdaemon_stop(d);

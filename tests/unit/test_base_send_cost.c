@@ -13,7 +13,7 @@ Test(send_cost, what_proved_to_be_long_rests_so_much_longer) {
     struct send_cost c = doubted();
     uint64_t now = clock_now_ns();
     send_cost_judge(&c, 50 * NSEC_PER_MSEC, now);
-    cr_expect_eq(user.until_ns, now + SEND_REST * 50 * NSEC_PER_MSEC);
+    cr_expect_eq(user.until_ns, now + SEND_REST_TIMES * 50 * NSEC_PER_MSEC);
     cr_expect(send_cost_rests(&c));
     user.until_ns = now;
     cr_expect_not(send_cost_rests(&c));
@@ -23,7 +23,7 @@ Test(send_cost, sockets_of_a_user_rest_one_after_the_other) {
     struct send_cost a = doubted(), b = doubted();
     send_cost_judge(&a, NSEC_PER_MSEC, 1000);
     send_cost_judge(&b, NSEC_PER_MSEC, 2000);
-    cr_expect_eq(user.until_ns, 1000 + 2 * SEND_REST * NSEC_PER_MSEC);
+    cr_expect_eq(user.until_ns, 1000 + 2 * SEND_REST_TIMES * NSEC_PER_MSEC);
 }
 
 Test(send_cost, one_that_was_short_is_doubted_no_more_and_does_not_rest) {

@@ -4,7 +4,7 @@
  *
  * A part that a lost link gave back is kept to be posted again if it was not executed, or is of a
  * READ, which may be executed twice. A WRITE of which nobody knows is never repeated: its op ends.
- * What a device refuses was given back in this sense, too, the first time: judge_refusal says why.
+ * What a device refuses counts as given back, the first time (judge_refusal).
  *
  * What became of an op follows from what became of its parts:
  *

@@ -208,7 +208,7 @@ struct op_lease {
     uint32_t rights;
     uint32_t inflight;
     int reason;                     /* why it ended; 0: alive */
-    uint32_t keys;                  /* how many it has had before this one */
+    uint32_t keys;                  /* how often lease_key was called */
     bool leased_link;               /* of a peer: not used in the last margin before the deadline */
     struct fabric_audit *use;       /* route link: what ops on it came to; NULL: nobody asks */
     bool keyed;                     /* key is good for the route as it is now */

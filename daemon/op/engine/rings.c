@@ -20,21 +20,18 @@
 
 #define OWED_NS NSEC_PER_MSEC /* between two tries to wake clients */
 
-bool ring_publish(const struct op_ring *r) {
-    bool woken = ring_flush(r->ring);
+bool ring_publish(const struct op_ring *r, bool owed) {
+    bool woken = ring_flush(r->ring, owed);
     probe_ring_flushed(r->session_id, r->handle, r->ring->sq_head, r->ring->cq_tail, woken);
     return woken;
 }
 
-/* Afterwards dirty are those to whose clients a wakeup is owed. owed: it is tried again, else they
- * are passed over. */
+/* Afterwards dirty are those to whose clients a wakeup is owed. owed: it is tried again. */
 static void flush(struct worker *w, bool owed) {
     list_for_each_safe (pos, &w->dirty) {
         const struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
-        if (r->ring->wakeup_owed && !owed)
-            continue;
         ring_tell_crowded(r->ring, w->spin.crowd.crowded);
-        if (ring_publish(r))
+        if (ring_publish(r, owed))
             counter_add(&w->counters.wakeups_sent, 1);
         if (!r->ring->wakeup_owed)
             list_remove(pos);

@@ -15,7 +15,7 @@ static inline void rings_dirty(struct worker *w, struct op_ring *r) {
 void rings_flush(struct worker *w);
 void rings_flush_early(struct worker *w); /* in mid-turn: but those that owe a wakeup */
 /* One of them, now. Returns whether its client was woken. */
-bool ring_publish(const struct op_ring *r);
+bool ring_publish(const struct op_ring *r, bool owed);
 /* When to flush again though nothing else happens: UINT64_MAX, or a client is still to be woken. */
 uint64_t rings_next_ns(const struct worker *w);
 /* Which is in no list: it is polled from now on, or from its session's resume. */

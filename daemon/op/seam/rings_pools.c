@@ -49,7 +49,7 @@ static void free_ring(struct worker *w, struct op_ring *r) {
     assert(r->inflight == 0 && list_empty(&r->ops) && list_empty(&r->waits) &&
            list_empty(&r->doomed));
     if (!list_empty(&r->dirty_node))
-        ring_publish(r);
+        ring_publish(r, true);
     r->ring->wakeup_cost.rest = NULL;
     watch_ring_remove(w, r);
     batch_drop(w, r);
