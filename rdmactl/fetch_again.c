@@ -143,8 +143,19 @@ static int fetch_attach_anew(struct fetch *f) {
     return code;
 }
 
+/* A session that was ended on purpose ends the fetch. */
+static int fetch_hear_end(struct fetch *f) {
+    fetch_hear(f);
+    if (f->lost_reason && !reading_may_come(f->lost_reason))
+        return cli_fail(rdmad_errname(f->lost_reason), "%s", f->lost_text);
+    return EXIT_GOOD;
+}
+
 int fetch_again(struct fetch *f) {
-    int code = READING_LOST;
+    int code = fetch_hear_end(f); /* before it says that it tries again */
+    if (code)
+        return code;
+    code = READING_LOST;
     while (code == READING_LOST) {
         struct pollfd wake = {.fd = f->signals, .events = POLLIN};
         struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
@@ -153,9 +164,8 @@ int fetch_again(struct fetch *f) {
             return code;
         if (poll(&wake, 1, TRY_AGAIN_MS) > 0 && signals_take(f->signals))
             return fetch_interrupted(f);
-        fetch_hear(f);
-        if (f->lost_reason && !reading_may_come(f->lost_reason))
-            return cli_fail(rdmad_errname(f->lost_reason), "%s", f->lost_text);
+        if ((code = fetch_hear_end(f)))
+            return code;
         if (f->lease)
             rdmad_lease_get_info(f->lease, &info);
         f->gone = info.ended && !reading_may_come(info.ended);
