@@ -8,6 +8,7 @@
 #define RDMAD_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <sys/time.h>
 #include <time.h>
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
@@ -49,6 +50,13 @@ static inline uint64_t clock_ticks(void) {
 /* now + span, saturating at CLOCK_NEVER. */
 static inline uint64_t clock_after(uint64_t now_ns, uint64_t span_ns) {
     return span_ns > CLOCK_NEVER - now_ns ? CLOCK_NEVER : now_ns + span_ns;
+}
+
+/* A span as event loops want it, no shorter. */
+static inline struct timeval clock_timeval(uint64_t span_ns) {
+    const uint64_t us = span_ns / NSEC_PER_USEC + 1;
+    return (struct timeval){.tv_sec = (time_t)(us / 1000000),
+                            .tv_usec = (suseconds_t)(us % 1000000)};
 }
 
 /* What is left until deadline, 0 when past. */

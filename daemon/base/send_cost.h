@@ -50,8 +50,13 @@ static inline uint64_t send_cost_cpu_ns(void) {
     return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+/* For how long it rests, from now on. */
+static inline uint64_t send_cost_left_ns(const struct send_cost *c) {
+    return c->doubted && c->rest ? clock_left(clock_now_ns(), c->rest->until_ns) : 0;
+}
+
 static inline bool send_cost_rests(const struct send_cost *c) {
-    return c->doubted && c->rest && clock_now_ns() < c->rest->until_ns;
+    return send_cost_left_ns(c) > 0;
 }
 
 static inline struct send_look send_cost_begin(const struct send_cost *c) {

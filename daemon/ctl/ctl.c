@@ -15,10 +15,12 @@
  * WRITE_S is closed.
  *
  * Callers are clients, too: what they send is received as ipc/client_socket.h has it, and who
- * sends a descriptor is closed. So the bufferevent writes only.
+ * sends a descriptor is closed. And one to whom sending has proved to take long is not sent to for
+ * a while (base/send_cost.h).
  */
 #include "daemon/ctl/ctl.h"
 #include "daemon/base/audit.h"
+#include "daemon/base/send_cost.h"
 #include "daemon/ctl/call.h"
 #include "daemon/ctl/call_words.h"
 #include "daemon/ipc/client_socket.h"
@@ -26,7 +28,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,27 +58,37 @@ struct ctl_conn {
     struct ctl *ctl;
     struct list node;
     struct client_socket *sock;
-    struct event *readable;
-    struct evbuffer *input;
-    struct bufferevent *bev; /* for output */
-    struct ctl_calls calls;  /* not answered yet */
+    struct event *readable, *writable;
+    struct event *rested; /* its socket may be written to again */
+    struct event *turn;   /* a turn in which nobody else is on the stack */
+    struct evbuffer *input, *output;
+    struct send_rest rest; /* of its own: a user has few connections */
+    struct send_cost cost;
+    struct ctl_calls calls; /* not answered yet */
     struct ctl_caller caller;
     pid_t pid;       /* for display only */
     bool full;       /* as much is read as a line may have; nothing more is until it is taken */
     bool input_over; /* end of file, or a line too long */
 };
 
+/* What libevent has of it. */
+static void ctl_conn_drop(struct ctl_conn *conn) {
+    struct event *const events[] = {conn->readable, conn->writable, conn->rested, conn->turn};
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+        if (events[i])
+            event_free(events[i]);
+    if (conn->input)
+        evbuffer_free(conn->input);
+    if (conn->output)
+        evbuffer_free(conn->output);
+}
+
 static void ctl_conn_free(struct ctl_conn *conn) {
     ctl_calls_drop(&conn->calls);
     list_remove(&conn->node);
     assert(conn->ctl->nconns);
     conn->ctl->nconns--;
-    event_free(conn->readable);
-    /* Not closed by the bufferevent, which would do it later: nconns and the open descriptors
-     * always agree. */
-    bufferevent_setfd(conn->bev, -1);
-    bufferevent_free(conn->bev);
-    evbuffer_free(conn->input);
+    ctl_conn_drop(conn);
     client_socket_close(conn->sock);
     free((void *)(uintptr_t)conn->caller.who.gids);
     free(conn);
@@ -90,13 +101,30 @@ static void ctl_conn_take_no_more(struct ctl_conn *conn) {
     evbuffer_drain(conn->input, evbuffer_get_length(conn->input));
 }
 
+/* In a later turn: the handler that answers may still be on ctl_conn_turn()'s stack. */
+static void ctl_conn_turn_later(struct ctl_conn *conn) {
+    event_active(conn->turn, EV_READ, 0);
+}
+
+/* When its socket takes something, or has rested. Without memory for that the connection is over at
+ * once: who does not read would keep it for ever. */
+static void ctl_conn_write_on(struct ctl_conn *conn) {
+    const struct timeval most = {.tv_sec = WRITE_S};
+    uint64_t left_ns = send_cost_left_ns(&conn->cost);
+    const struct timeval rest = clock_timeval(left_ns);
+    if (left_ns && !event_add(conn->rested, &rest))
+        return;
+    if (!event_pending(conn->writable, EV_WRITE, NULL) && event_add(conn->writable, &most))
+        event_active(conn->writable, EV_TIMEOUT, 0);
+}
+
 /* Takes over line, which is NULL when memory was not enough for it: who waits for an answer that
  * cannot be given sees the connection end. */
 static void ctl_conn_send(struct ctl_conn *conn, char *line) {
-    if (!line || bufferevent_write(conn->bev, line, strlen(line)))
+    if (!line || evbuffer_add(conn->output, line, strlen(line)))
         ctl_conn_take_no_more(conn);
-    else /* libevent does not look whether it had memory for what starts a write by itself */
-        bufferevent_enable(conn->bev, EV_WRITE);
+    else
+        ctl_conn_write_on(conn);
     free(line);
 }
 
@@ -104,8 +132,7 @@ static void on_answered(struct ctl_calls *calls, char *line, bool due) {
     struct ctl_conn *conn = container_of(calls, struct ctl_conn, calls);
     if (due)
         ctl_conn_send(conn, line);
-    /* Later, not here: the handler that answers may still be on ctl_conn_turn()'s stack. */
-    bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+    ctl_conn_turn_later(conn);
 }
 
 /* The least that a right needs. */
@@ -205,8 +232,7 @@ static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
 }
 
 static bool backlogged(struct ctl_conn *conn) {
-    return conn->calls.count >= MAX_CALLS ||
-           evbuffer_get_length(bufferevent_get_output(conn->bev)) >= OUTPUT_BACKLOG;
+    return conn->calls.count >= MAX_CALLS || evbuffer_get_length(conn->output) >= OUTPUT_BACKLOG;
 }
 
 static void refuse_long_line(struct ctl_conn *conn) {
@@ -239,26 +265,49 @@ static void ctl_conn_turn(struct ctl_conn *conn) {
         free(line);
     }
     if (more && !backlogged(conn))
-        bufferevent_trigger(conn->bev, EV_READ,
-                            BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+        ctl_conn_turn_later(conn);
     if (conn->full && !conn->input_over && evbuffer_get_length(input) <= MAX_LINE) {
         conn->full = false;
         ctl_conn_read_on(conn);
     }
     /* A last line without its end is not a call: it may have been cut anywhere. */
     bool idle = !more && !conn->calls.count;
-    if (conn->input_over && idle && !evbuffer_get_length(bufferevent_get_output(conn->bev)))
+    if (conn->input_over && idle && !evbuffer_get_length(conn->output))
         ctl_conn_free(conn);
 }
 
-static void on_turn(struct bufferevent *bev, void *arg) {
-    (void)bev;
+static void on_turn(evutil_socket_t fd, short what, void *arg) {
+    (void)fd, (void)what;
     ctl_conn_turn(arg);
 }
 
-static void on_event(struct bufferevent *bev, short what, void *arg) {
-    (void)bev, (void)what;
-    ctl_conn_free(arg);
+static void ctl_conn_rested(evutil_socket_t fd, short what, void *arg) {
+    (void)fd, (void)what;
+    ctl_conn_write_on(arg);
+}
+
+/* False: the connection is over. */
+static bool ctl_conn_write(struct ctl_conn *conn) {
+    if (!evbuffer_get_length(conn->output))
+        return true;
+    struct send_look look = send_cost_begin(&conn->cost);
+    int n = evbuffer_write(conn->output, client_socket_fd(conn->sock));
+    if (n > 0)
+        send_cost_end(&conn->cost, look);
+    return n > 0 || errno == EAGAIN || errno == EINTR;
+}
+
+static void ctl_conn_writable(evutil_socket_t fd, short what, void *arg) {
+    struct ctl_conn *conn = arg;
+    (void)fd;
+    if (what & EV_TIMEOUT || !ctl_conn_write(conn)) {
+        ctl_conn_free(conn);
+        return;
+    }
+    if (evbuffer_get_length(conn->output))
+        ctl_conn_write_on(conn);
+    else
+        ctl_conn_turn(conn);
 }
 
 /* Reads one byte more than a line may have, so that a longer one shows. Returns false when the
@@ -311,18 +360,18 @@ static struct ctl_conn *ctl_conn_new(struct ctl *ctl, struct client_socket *sock
     if (!conn)
         return NULL;
     *conn = (struct ctl_conn){.ctl = ctl, .sock = sock};
+    int fd = client_socket_fd(sock);
+    conn->cost.rest = &conn->rest;
     conn->input = evbuffer_new();
-    conn->readable =
-        event_new(base, client_socket_fd(sock), EV_READ | EV_PERSIST, ctl_conn_readable, conn);
-    conn->bev = bufferevent_socket_new(base, client_socket_fd(sock), 0);
-    if (conn->input && conn->readable && conn->bev)
+    conn->output = evbuffer_new();
+    conn->readable = event_new(base, fd, EV_READ | EV_PERSIST, ctl_conn_readable, conn);
+    conn->writable = event_new(base, fd, EV_WRITE, ctl_conn_writable, conn);
+    conn->rested = event_new(base, -1, 0, ctl_conn_rested, conn);
+    conn->turn = event_new(base, -1, 0, on_turn, conn);
+    if (conn->input && conn->output && conn->readable && conn->writable && conn->rested &&
+        conn->turn)
         return conn;
-    if (conn->bev)
-        bufferevent_free(conn->bev);
-    if (conn->readable)
-        event_free(conn->readable);
-    if (conn->input)
-        evbuffer_free(conn->input);
+    ctl_conn_drop(conn);
     free(conn);
     return NULL;
 }
@@ -385,10 +434,6 @@ static void on_accepted(void *user, int fd) {
     list_init(&conn->calls.list);
     list_append(&ctl->conns, &conn->node);
     ctl->nconns++;
-    bufferevent_setcb(conn->bev, on_turn, on_turn, on_event, conn);
-    bufferevent_set_timeouts(conn->bev, NULL, &(struct timeval){WRITE_S, 0});
-    bufferevent_enable(conn->bev, EV_WRITE);
-    bufferevent_disable(conn->bev, EV_READ);
     ctl_conn_read_on(conn);
 }
 

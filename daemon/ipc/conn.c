@@ -6,6 +6,9 @@
  * packet goes into the queue, with duplicates of its descriptors, and reading pauses until the
  * queue is empty: a client that does not take its answers gets to ask no more.
  *
+ * A socket to which sending has proved to take long rests (base/send_cost.h): what is for it waits
+ * in the queue as if it were full.
+ *
  * If the kernel does not take a packet's descriptors, the packet stays in the queue without them,
  * and is given back by the unsent callback when its turn comes.
  *
@@ -52,7 +55,9 @@ struct conn {
     const struct conn_events *events;
     void *user;
     struct event *readable, *writable, *hangup;
-    struct event *rested; /* when the rest is over; NULL until the first */
+    struct event *rested;  /* when the rest is over; NULL until the first */
+    struct event *goes_on; /* when its socket has rested */
+    struct send_cost cost;
     struct rota_member turn;
     struct list queue;
     size_t queued_bytes;
@@ -122,6 +127,8 @@ static void conn_free(struct conn *c) {
         event_free(c->hangup);
     if (c->rested)
         event_free(c->rested);
+    if (c->goes_on)
+        event_free(c->goes_on);
     client_socket_close(c->sock);
     free(c->peer.groups);
     free(c);
@@ -214,6 +221,25 @@ static int packet_copy_fds(struct conn_packet *p, const int *fds, unsigned nfds)
     return 0;
 }
 
+/* What is queued is sent when the socket takes more, or has rested. */
+static void conn_send_on(struct conn *c) {
+    uint64_t left_ns = send_cost_left_ns(&c->cost);
+    const struct timeval span = clock_timeval(left_ns);
+    if (!left_ns || event_add(c->goes_on, &span)) /* without memory it does not rest */
+        event_add(c->writable, NULL);
+}
+
+static int conn_transmit(struct conn *c, const void *data, size_t size, const int *fds,
+                         unsigned nfds) {
+    if (send_cost_rests(&c->cost))
+        return RDMAD_E_AGAIN;
+    struct send_look look = send_cost_begin(&c->cost);
+    int rc = rdmad_fdmsg_send(c->fd, data, size, fds, nfds);
+    if (!rc)
+        send_cost_end(&c->cost, look);
+    return rc;
+}
+
 /* failed: the kernel does not take its descriptors; errno says why. False: nobody gets them. */
 static bool conn_queue(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds,
                        bool failed) {
@@ -241,7 +267,7 @@ static bool conn_queue(struct conn *c, const void *data, size_t size, const int 
     c->queued_bytes += size;
     c->queued_fds += p->nfds;
     event_del(c->readable);
-    event_add(c->writable, NULL);
+    conn_send_on(c);
     return !why;
 }
 
@@ -251,7 +277,7 @@ bool conn_send(struct conn *c, const void *data, size_t size, const int *fds, un
         return false;
     int rc = RDMAD_E_AGAIN;
     if (list_empty(&c->queue))
-        rc = rdmad_fdmsg_send(c->fd, data, size, fds, nfds);
+        rc = conn_transmit(c, data, size, fds, nfds);
     if (!rc)
         return true;
     if (rc == RDMAD_E_AGAIN)
@@ -285,8 +311,7 @@ static void packet_sent(const struct conn *c, struct conn_packet *p) {
 static int conn_send_queued(struct conn *c) {
     struct conn_packet *p;
     while ((p = conn_next(c))) {
-        int rc =
-            p->unsent ? RDMAD_E_FDS : rdmad_fdmsg_send(c->fd, p->data, p->size, p->fds, p->nfds);
+        int rc = p->unsent ? RDMAD_E_FDS : conn_transmit(c, p->data, p->size, p->fds, p->nfds);
         if (rc == RDMAD_E_SYSTEM && can_be_undone(c, p->nfds)) {
             p->unsent = why_unsent();
             c->queued_fds -= p->nfds;
@@ -319,7 +344,7 @@ static void conn_writable(evutil_socket_t fd, short what, void *arg) {
     if (c->broken) {
         conn_turn_over(c, c->broken);
     } else if (!c->gone && rc == RDMAD_E_AGAIN) {
-        event_add(c->writable, NULL);
+        conn_send_on(c);
         conn_turn_over(c, NULL);
     } else if (!c->gone && rc) {
         conn_turn_over(c, send_failed());
@@ -383,8 +408,7 @@ static void conn_rested(evutil_socket_t fd, short what, void *arg) {
 }
 
 void conn_rest(struct conn *c, uint64_t ns) {
-    const struct timeval span = {.tv_sec = (time_t)(ns / 1000000000u),
-                                 .tv_usec = (suseconds_t)(ns % 1000000000u / 1000u) + 1};
+    const struct timeval span = clock_timeval(ns);
     if (c->gone || c->broken || c->resting)
         return;
     if (!c->rested)
@@ -474,10 +498,13 @@ int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, 
     if (!rc)
         rc = rota_join(rota, &c->turn, who, conn_go_on);
     if (!rc) {
+        c->cost.rest = rota_sends(&c->turn);
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, conn_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, conn_writable, c);
+        c->goes_on = event_new(base, -1, 0, conn_writable, c);
         c->hangup = event_new(base, fd, EV_CLOSED, conn_hung_up, c);
-        if (!c->readable || !c->writable || !c->hangup || event_add(c->readable, NULL))
+        if (!c->readable || !c->writable || !c->goes_on || !c->hangup ||
+            event_add(c->readable, NULL))
             rc = RDMAD_E_NOMEM;
     }
     if (rc) {

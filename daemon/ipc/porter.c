@@ -59,6 +59,7 @@ struct porter {
     struct list asked[ASKED_LISTS]; /* by id: TAKEs and CLOSEs without an answer */
     unsigned nwaiting;
     uint64_t ids, started_ns, ping; /* ping: the last one's number */
+    uint64_t overdue_ns;            /* when it should have answered */
     unsigned starts;
     bool crowded;
     bool watched; /* the last PING has no answer yet */
@@ -192,16 +193,6 @@ static void porter_on_restart(evutil_socket_t fd, short what, void *arg) {
     porter_flush(p);
 }
 
-static void porter_on_overdue(evutil_socket_t fd, short what, void *arg) {
-    struct porter *p = arg;
-    (void)fd, (void)what;
-    if (!p->process)
-        return;
-    kill(p->process->pid, SIGKILL);
-    list_append(&p->killed, &p->process->node);
-    porter_replace(p, "does not answer");
-}
-
 /* ---- out ------------------------------------------------------------------------------------ */
 
 static void porter_tell_crowded(struct porter *p) {
@@ -234,6 +225,11 @@ static void porter_send_later(struct porter *p, int rc) {
         event_add(p->retry, &moment);
 }
 
+static void porter_await(struct porter *p) {
+    p->overdue_ns = clock_now_ns() + ANSWER_S * NSEC_PER_SEC;
+    after(p->overdue, ANSWER_S);
+}
+
 /* A PING that cannot be sent yet is sent later; if that takes too long the porter is replaced, too.
  */
 static void porter_ping(struct porter *p) {
@@ -243,13 +239,13 @@ static void porter_ping(struct porter *p) {
     int rc = porter_send(p, PORTER_PING, NULL);
     if (rc) {
         if (!event_pending(p->overdue, EV_TIMEOUT, NULL))
-            after(p->overdue, ANSWER_S);
+            porter_await(p);
         porter_send_later(p, rc);
         return;
     }
     p->unseen = false;
     p->watched = true;
-    after(p->overdue, ANSWER_S);
+    porter_await(p);
 }
 
 /* A PONG to an earlier PING, perhaps of the porter before, tells nothing of what was sent after
@@ -416,19 +412,43 @@ static void porter_heard(struct porter *p, const struct porter_answer *a, size_t
         v->taken(v, NULL, 0, fd, 0);
 }
 
-static void porter_readable(evutil_socket_t sock, short what, void *arg) {
-    struct porter *p = arg;
-    (void)what;
-    for (unsigned i = 0; i < ANSWERS_A_TURN; i++) {
+/* Returns how many answers there were. */
+static unsigned porter_read(struct porter *p) {
+    unsigned n = 0;
+    for (; n < ANSWERS_A_TURN; n++) {
         struct porter_answer a;
         size_t size = sizeof(a);
         unsigned nfds;
         int fd = -1;
-        int rc = rdmad_fdmsg_recv(sock, &a, &size, &fd, 1, &nfds);
+        int rc = rdmad_fdmsg_recv(p->ours, &a, &size, &fd, 1, &nfds);
         if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_SYSTEM)
-            return;
+            break;
         porter_heard(p, &a, size, nfds ? fd : rc == RDMAD_E_FDS ? PORTER_NO_PLACE : -1);
     }
+    return n;
+}
+
+static void porter_readable(evutil_socket_t sock, short what, void *arg) {
+    (void)sock, (void)what;
+    porter_read(arg);
+}
+
+/* It may be this process that stood still, and finds the time over before it has looked. What there
+ * is to read proves that the porter lives; and a look that is late itself proves nothing. */
+static void porter_on_overdue(evutil_socket_t fd, short what, void *arg) {
+    struct porter *p = arg;
+    (void)fd, (void)what;
+    if (!p->process)
+        return;
+    bool late = clock_now_ns() > p->overdue_ns + NSEC_PER_SEC;
+    if (porter_read(p) || late) {
+        if (p->watched || p->unseen)
+            porter_await(p);
+        return;
+    }
+    kill(p->process->pid, SIGKILL);
+    list_append(&p->killed, &p->process->node);
+    porter_replace(p, "does not answer");
 }
 
 /* ---- begin and end -------------------------------------------------------------------------- */

@@ -26,6 +26,7 @@ struct rota_user {
     struct list members; /* that wait */
     unsigned count;      /* of all its members */
     struct user_id who;
+    struct send_rest sends;
     unsigned used;   /* in the pass */
     uint64_t number; /* of this number */
 };
@@ -154,4 +155,8 @@ void rota_wait(struct rota_member *m) {
     if (list_empty(&u->waiting))
         list_append(&u->rota->waiting, &u->waiting);
     ask_for_pass(u->rota);
+}
+
+struct send_rest *rota_sends(const struct rota_member *m) {
+    return &m->user->sends;
 }

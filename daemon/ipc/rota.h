@@ -16,6 +16,7 @@
 #define RDMAD_IPC_ROTA_H
 
 #include "daemon/base/list.h"
+#include "daemon/base/send_cost.h"
 #include "daemon/base/user_id.h"
 #include <stdbool.h>
 
@@ -45,6 +46,8 @@ void rota_leave(struct rota_member *m); /* harmless when it is no member */
 unsigned rota_room(const struct rota_member *m);
 void rota_used(struct rota_member *m, unsigned packets);
 void rota_wait(struct rota_member *m);
+/* Of what is sent to its user's connections; as long as it is a member. */
+struct send_rest *rota_sends(const struct rota_member *m);
 static inline bool rota_waits(const struct rota_member *m) {
     return !list_empty(&m->node);
 }

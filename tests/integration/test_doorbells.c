@@ -9,18 +9,18 @@
  */
 #include "common/ringword.h"
 #include "tests/support/bystander.h"
+#include "tests/support/many_wait.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RINGS = 4, LINGER_S = 8, FLOOD_MS = 1500, EPOLLS = 100, DUPS = 1000 };
+enum { RINGS = 4, LINGER_S = 8, FLOOD_MS = 1500 };
 
 static const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
 
@@ -189,28 +189,6 @@ static void doorbells_in_vain_cost_a_neighbour_nothing(void) {
 
 /* ---- many who wait ------------------------------------------------------------------------ */
 
-static int epolls[EPOLLS], dups[DUPS];
-
-/* Each wakeup calls all of them, in the worker. */
-static void let_many_wait(const struct raw_ring *r) {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    for (int i = 0; i < DUPS; i++)
-        dups[i] = dup(r->wakeup);
-    for (int e = 0; e < EPOLLS; e++) {
-        epolls[e] = epoll_create1(EPOLL_CLOEXEC);
-        for (int i = 0; i < DUPS; i++)
-            CHECK(epoll_ctl(epolls[e], EPOLL_CTL_ADD, dups[i], &event) == 0, "epoll_ctl: %s",
-                  strerror(errno));
-    }
-}
-
-static void many_go(void) {
-    for (int e = 0; e < EPOLLS; e++)
-        close(epolls[e]);
-    for (int i = 0; i < DUPS; i++)
-        close(dups[i]);
-}
-
 /* Says that it sleeps, and does not. Returns how often it was woken. */
 static unsigned long wakeups_of_one_op(struct raw_ring *r) {
     char bytes[64];
@@ -229,15 +207,16 @@ static void who_lets_very_many_wait_for_its_wakeups_is_woken_rarely(void) {
     struct bystander *b = bystander_start(d);
     int sock = raw_session(tdaemon_dir(d));
     struct raw_ring ring;
+    struct many_wait many;
     unsigned long ops = 0, woken = 0;
     CHECK(raw_ring_create(sock, 16, &ring) == 0, "a ring");
-    let_many_wait(&ring);
+    CHECK(many_wait_begin(&many, ring.wakeup), "epoll_ctl: %s", strerror(errno));
     for (uint64_t end = now_ms() + FLOOD_MS; now_ms() < end; ops++)
         woken += wakeups_of_one_op(&ring);
     bystander_stop(b, "wakeups for which very many wait");
     printf("  woken %lu times in %lu ops, each of which wanted it\n", woken, ops);
     CHECK(woken && woken < ops / 4, "woken %lu times in %lu ops", woken, ops);
-    many_go();
+    many_wait_end(&many);
     raw_ring_unmap(&ring);
     close(sock);
     tdaemon_stop(d);

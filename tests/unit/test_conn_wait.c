@@ -3,6 +3,7 @@
  * sent is not closed here. */
 #include "daemon/ipc/conn.h"
 #include "daemon/ipc/rota.h"
+#include "tests/support/many_wait.h"
 #include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
 #include <event2/event.h>
@@ -102,4 +103,33 @@ Test(conn_wait, a_descriptor_that_waited_is_given_back_once_the_client_has_it) {
         turn();
     }
     cr_assert_eq(sent_fds, 2);
+}
+
+static unsigned received(void) {
+    char byte;
+    unsigned n = 0;
+    while (recv(client, &byte, 1, MSG_DONTWAIT) == 1)
+        n++;
+    return n;
+}
+
+Test(conn_wait, at_whose_end_very_many_wait_is_sent_to_rarely_and_gets_all_of_it) {
+    enum { MESSAGES = 40 };
+    struct many_wait many;
+    unsigned got;
+    cr_assert(many_wait_begin(&many, client));
+    for (int i = 0; i < MESSAGES; i++) {
+        conn_send(conn, "x", 1, NULL, 0);
+        turn();
+    }
+    got = received();
+    cr_expect(got >= 2 && got < MESSAGES / 4, "%u of %d", got, MESSAGES);
+    cr_expect(conn_lags(conn));
+    many_wait_end(&many);
+    for (int i = 0; i < 20000 && got < MESSAGES; i++) {
+        turn();
+        got += received();
+        usleep(1000);
+    }
+    cr_expect_eq(got, MESSAGES);
 }

@@ -5,6 +5,7 @@
  */
 #include "daemon/ctl/call.h"
 #include "daemon/ctl/ctl.h"
+#include "tests/support/many_wait.h"
 #include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -345,6 +346,39 @@ Test(ctl, a_reader_that_does_not_read_is_not_served_further) {
     }
     cr_expect_eq(changed, 1, "it is served again once it reads");
     cr_expect_gt(total, 6000000);
+    close(fd);
+    turn();
+}
+
+static unsigned lines_heard(int fd) {
+    unsigned lines = 0;
+    ssize_t n = recv(fd, heard, sizeof(heard), 0);
+    for (ssize_t i = 0; i < n; i++)
+        lines += heard[i] == '\n';
+    return lines;
+}
+
+Test(ctl, at_whose_end_very_many_wait_is_answered_rarely_and_in_full) {
+    enum { CALLS = 20 };
+    struct many_wait many;
+    int fd = dial();
+    const char *line = CALL("1", "change");
+    cr_assert(many_wait_begin(&many, fd));
+    unsigned got = 0;
+    for (int i = 0; i < CALLS; i++) {
+        cr_assert_eq(send(fd, line, strlen(line), 0), (ssize_t)strlen(line));
+        turn();
+        got += lines_heard(fd);
+    }
+    cr_expect(got >= 2 && got < CALLS / 2, "%u of %d", got, CALLS);
+    many_wait_end(&many);
+    for (int i = 0; i < 20000 && got < CALLS; i++) {
+        turn();
+        got += lines_heard(fd);
+        usleep(1000);
+    }
+    cr_expect_eq(got, CALLS);
+    cr_expect_eq(changed, CALLS);
     close(fd);
     turn();
 }

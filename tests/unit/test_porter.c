@@ -185,6 +185,34 @@ Test(porter, one_that_finds_too_much_to_be_asked_anything_is_watched_over_too) {
     expect_replaced(2);
 }
 
+/* Stops this process while the porter owes an answer, lets the porter give it, and after longer
+ * than it may take lets this process go on. */
+static void stand_still(pid_t us, pid_t the_porter) {
+    kill(us, SIGSTOP);
+    kill(the_porter, SIGCONT);
+    sleep(7);
+    kill(us, SIGCONT);
+    _exit(0);
+}
+
+Test(porter, it_has_answered_who_stood_still_himself) {
+    int theirs;
+    pid_t us = getpid(), the_porter = porter_pid(porter);
+    porter_stop(the_porter);
+    client_socket_close(stranger(&theirs));
+    pid_t stopper = fork();
+    if (stopper == 0)
+        stand_still(us, the_porter);
+    event_base_loop(base, EVLOOP_ONCE); /* in here, so that time is looked at first */
+    for (int i = 0; i < 200; i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    cr_expect_eq(porter_restarts(porter), 0);
+    waitpid(stopper, NULL, 0);
+    close(theirs);
+}
+
 /* ---- the process alone, spoken to by hand --------------------------------------------------- */
 
 static pid_t spawn_porter(int *ours) {
