@@ -26,7 +26,7 @@
 #include <stddef.h>
 
 #define SEND_LONG_NS (200 * NSEC_PER_USEC)
-#define SEND_LONG_TICKS (8 * CLOCK_STALE_TICKS) /* likewise, or a little less */
+#define SEND_LONG_TICKS (8 * CLOCK_STALE_TICKS) /* the same, roughly */
 #define SEND_REST_TIMES 32u
 
 /* Of a user at one thread; all zero at first. */

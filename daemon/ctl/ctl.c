@@ -42,6 +42,7 @@
 #define OUTPUT_BACKLOG 262144u
 #define LINES_A_TURN 8u
 #define READ_MAX 16384u
+#define WRITE_MAX 16384 /* at once: each piece that a socket takes calls those who wait for it */
 #define IDLE_S 60
 #define WRITE_S 10
 #define GROUPS_MAX 65536u
@@ -59,8 +60,8 @@ struct ctl_conn {
     struct list node;
     struct client_socket *sock;
     struct event *readable, *writable;
-    struct event *rested; /* its socket may be written to again */
-    struct event *turn;   /* a turn in which nobody else is on the stack */
+    struct event *write_again; /* when its socket has rested */
+    struct event *turn;        /* in a later pass of the loop */
     struct evbuffer *input, *output;
     struct send_rest rest; /* of its own: a user has few connections */
     struct send_cost cost;
@@ -73,7 +74,7 @@ struct ctl_conn {
 
 /* What libevent has of it. */
 static void ctl_conn_drop(struct ctl_conn *conn) {
-    struct event *const events[] = {conn->readable, conn->writable, conn->rested, conn->turn};
+    struct event *const events[] = {conn->readable, conn->writable, conn->write_again, conn->turn};
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
         if (events[i])
             event_free(events[i]);
@@ -101,9 +102,12 @@ static void ctl_conn_take_no_more(struct ctl_conn *conn) {
     evbuffer_drain(conn->input, evbuffer_get_length(conn->input));
 }
 
-/* In a later turn: the handler that answers may still be on ctl_conn_turn()'s stack. */
+/* In a later pass of the loop: others have the thread before that, and the handler that answers may
+ * still be on ctl_conn_turn()'s stack. */
 static void ctl_conn_turn_later(struct ctl_conn *conn) {
-    event_active(conn->turn, EV_READ, 0);
+    static const struct timeval now;
+    if (!event_pending(conn->turn, EV_TIMEOUT, NULL) && event_add(conn->turn, &now))
+        event_active(conn->turn, EV_TIMEOUT, 0); /* out of memory: in this pass, then */
 }
 
 /* When its socket takes something, or has rested. Without memory for that the connection is over at
@@ -112,7 +116,7 @@ static void ctl_conn_write_on(struct ctl_conn *conn) {
     const struct timeval most = {.tv_sec = WRITE_S};
     uint64_t left_ns = send_cost_left_ns(&conn->cost);
     const struct timeval rest = clock_timeval(left_ns);
-    if (left_ns && !event_add(conn->rested, &rest))
+    if (left_ns && !event_add(conn->write_again, &rest))
         return;
     if (!event_pending(conn->writable, EV_WRITE, NULL) && event_add(conn->writable, &most))
         event_active(conn->writable, EV_TIMEOUT, 0);
@@ -281,7 +285,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg) {
     ctl_conn_turn(arg);
 }
 
-static void ctl_conn_rested(evutil_socket_t fd, short what, void *arg) {
+static void ctl_conn_write_again(evutil_socket_t fd, short what, void *arg) {
     (void)fd, (void)what;
     ctl_conn_write_on(arg);
 }
@@ -291,7 +295,7 @@ static bool ctl_conn_write(struct ctl_conn *conn) {
     if (!evbuffer_get_length(conn->output))
         return true;
     struct send_look look = send_cost_begin(&conn->cost);
-    int n = evbuffer_write(conn->output, client_socket_fd(conn->sock));
+    int n = evbuffer_write_atmost(conn->output, client_socket_fd(conn->sock), WRITE_MAX);
     if (n > 0)
         send_cost_end(&conn->cost, look);
     return n > 0 || errno == EAGAIN || errno == EINTR;
@@ -366,9 +370,9 @@ static struct ctl_conn *ctl_conn_new(struct ctl *ctl, struct client_socket *sock
     conn->output = evbuffer_new();
     conn->readable = event_new(base, fd, EV_READ | EV_PERSIST, ctl_conn_readable, conn);
     conn->writable = event_new(base, fd, EV_WRITE, ctl_conn_writable, conn);
-    conn->rested = event_new(base, -1, 0, ctl_conn_rested, conn);
+    conn->write_again = event_new(base, -1, 0, ctl_conn_write_again, conn);
     conn->turn = event_new(base, -1, 0, on_turn, conn);
-    if (conn->input && conn->output && conn->readable && conn->writable && conn->rested &&
+    if (conn->input && conn->output && conn->readable && conn->writable && conn->write_again &&
         conn->turn)
         return conn;
     ctl_conn_drop(conn);

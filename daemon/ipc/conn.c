@@ -55,8 +55,8 @@ struct conn {
     const struct conn_events *events;
     void *user;
     struct event *readable, *writable, *hangup;
-    struct event *rested;  /* when the rest is over; NULL until the first */
-    struct event *goes_on; /* when its socket has rested */
+    struct event *read_again; /* after conn_rest; NULL until the first */
+    struct event *send_again; /* when its socket has rested */
     struct send_cost cost;
     struct rota_member turn;
     struct list queue;
@@ -125,10 +125,10 @@ static void conn_free(struct conn *c) {
         event_free(c->writable);
     if (c->hangup)
         event_free(c->hangup);
-    if (c->rested)
-        event_free(c->rested);
-    if (c->goes_on)
-        event_free(c->goes_on);
+    if (c->read_again)
+        event_free(c->read_again);
+    if (c->send_again)
+        event_free(c->send_again);
     client_socket_close(c->sock);
     free(c->peer.groups);
     free(c);
@@ -166,7 +166,7 @@ static void conn_listen_less(struct conn *c) {
 }
 
 static void conn_listen_again(struct conn *c) {
-    if (!c->taking && !c->resting && !c->waits)
+    if (!c->taking && !c->resting && !c->waits && !event_pending(c->send_again, EV_TIMEOUT, NULL))
         event_del(c->hangup);
     conn_read_on(c);
 }
@@ -221,12 +221,15 @@ static int packet_copy_fds(struct conn_packet *p, const int *fds, unsigned nfds)
     return 0;
 }
 
-/* What is queued is sent when the socket takes more, or has rested. */
+/* What is queued is sent when the socket takes more, or has rested; then only hangup tells of the
+ * client's end meanwhile. Without memory for the timer it asks again and again. */
 static void conn_send_on(struct conn *c) {
     uint64_t left_ns = send_cost_left_ns(&c->cost);
     const struct timeval span = clock_timeval(left_ns);
-    if (!left_ns || event_add(c->goes_on, &span)) /* without memory it does not rest */
+    if (!left_ns || event_add(c->send_again, &span))
         event_add(c->writable, NULL);
+    else
+        event_add(c->hangup, NULL);
 }
 
 static int conn_transmit(struct conn *c, const void *data, size_t size, const int *fds,
@@ -350,7 +353,7 @@ static void conn_writable(evutil_socket_t fd, short what, void *arg) {
         conn_turn_over(c, send_failed());
     } else {
         if (!c->gone)
-            conn_read_on(c);
+            conn_listen_again(c);
         if (!c->gone && c->events->drained)
             c->events->drained(c->user); /* may close c */
         conn_turn_over(c, NULL);
@@ -411,9 +414,9 @@ void conn_rest(struct conn *c, uint64_t ns) {
     const struct timeval span = clock_timeval(ns);
     if (c->gone || c->broken || c->resting)
         return;
-    if (!c->rested)
-        c->rested = event_new(event_get_base(c->readable), -1, 0, conn_rested, c);
-    if (!c->rested || event_add(c->rested, &span))
+    if (!c->read_again)
+        c->read_again = event_new(event_get_base(c->readable), -1, 0, conn_rested, c);
+    if (!c->read_again || event_add(c->read_again, &span))
         return; /* no memory: it is not held up */
     c->resting = true;
     conn_listen_less(c);
@@ -501,9 +504,9 @@ int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, 
         c->cost.rest = rota_sends(&c->turn);
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, conn_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, conn_writable, c);
-        c->goes_on = event_new(base, -1, 0, conn_writable, c);
+        c->send_again = event_new(base, -1, 0, conn_writable, c);
         c->hangup = event_new(base, fd, EV_CLOSED, conn_hung_up, c);
-        if (!c->readable || !c->writable || !c->goes_on || !c->hangup ||
+        if (!c->readable || !c->writable || !c->send_again || !c->hangup ||
             event_add(c->readable, NULL))
             rc = RDMAD_E_NOMEM;
     }

@@ -434,14 +434,17 @@ static void porter_readable(evutil_socket_t sock, short what, void *arg) {
 }
 
 /* It may be this process that stood still, and finds the time over before it has looked. What there
- * is to read proves that the porter lives; and a look that is late itself proves nothing. */
+ * is to read proves that the porter lives. A look that is late itself proves nothing, nor does one
+ * that is early: the loop's own time was old. */
 static void porter_on_overdue(evutil_socket_t fd, short what, void *arg) {
     struct porter *p = arg;
     (void)fd, (void)what;
     if (!p->process)
         return;
-    bool late = clock_now_ns() > p->overdue_ns + NSEC_PER_SEC;
-    if (porter_read(p) || late) {
+    uint64_t now_ns = clock_now_ns();
+    bool late = now_ns > p->overdue_ns + NSEC_PER_SEC,
+         early = now_ns + NSEC_PER_SEC < p->overdue_ns;
+    if (porter_read(p) || late || early) {
         if (p->watched || p->unseen)
             porter_await(p);
         return;

@@ -242,7 +242,7 @@ static bool ring_wake_client(struct ring *r) {
         return false;
     struct send_look look = send_cost_begin(&r->wakeup_cost);
     if (send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) {
-        send_cost_end(&r->wakeup_cost, look); /* nobody was called by any other */
+        send_cost_end(&r->wakeup_cost, look); /* what was not sent has called nobody */
         return true;
     }
     return errno == EAGAIN || errno == EPIPE || errno == ECONNRESET;

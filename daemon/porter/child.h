@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#define CHILD_FDS_MAX 4100u
+#define CHILD_FDS_MAX 2052u
 
 /* Forks. In the child (returns 0) only the n descriptors in keep (at most CHILD_FDS_MAX - 2) are
  * open, under their old numbers. In the parent returns the pid, or -1, once that is so. */

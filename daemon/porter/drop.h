@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DROP_MAX 4096u /* descriptors of one user that one process drops */
+#define DROP_MAX 2048u /* descriptors of one user that one process drops */
 
 /* Takes over n descriptors of the user's, at most DROP_MAX. They are dropped now, or when those of
  * the same user that came before are. */

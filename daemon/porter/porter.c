@@ -141,23 +141,28 @@ static struct porter_worker *worker_of(uint64_t user, uint32_t ask) {
     return w;
 }
 
-/* False: its worker is gone. */
+/* False: its worker is gone, or cannot be told to go. */
 static bool worker_give(struct porter_worker *w, struct task *t) {
     static const struct porter_request go = {.ask = PORTER_GO};
     w->doing = t->request;
     w->busy = packet_send(w->end, &t->request, sizeof(t->request), t->fd);
     if (!w->busy) {
+        bool gone = errno == EPIPE || errno == ECONNRESET;
         task_give_up(t);
-        return false;
+        return !gone;
     }
     task_free(t);
     return w->doing.ask != PORTER_CLOSE || packet_send(w->end, &go, sizeof(go), -1);
 }
 
 static void worker_next(struct porter_worker *w) {
-    struct list *node = list_first(&w->tasks);
-    if (!w->busy && node && !worker_give(w, list_entry(node, struct task, node)))
-        worker_end(w);
+    struct list *node;
+    while (!w->busy && (node = list_first(&w->tasks))) {
+        if (!worker_give(w, list_entry(node, struct task, node))) {
+            worker_end(w);
+            return;
+        }
+    }
 }
 
 static void worker_heard(struct porter_worker *w) {

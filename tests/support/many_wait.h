@@ -8,14 +8,14 @@
 
 #include <stdbool.h>
 
-enum { MANY_EPOLLS = 100, MANY_DUPS = 1000 };
+enum { MANY_EPOLLS = 250, MANY_DUPS = 400 };
 
 struct many_wait {
     int epolls[MANY_EPOLLS], dups[MANY_DUPS];
 };
 
 bool many_wait_begin(struct many_wait *m,
-                     int sock); /* false, with errno: as many as there can be */
+                     int sock); /* false: not so many can be made; errno says why */
 void many_wait_end(struct many_wait *m);
 
 #endif

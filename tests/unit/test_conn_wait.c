@@ -6,7 +6,9 @@
 #include "tests/support/many_wait.h"
 #include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <event2/event.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -117,7 +119,7 @@ Test(conn_wait, at_whose_end_very_many_wait_is_sent_to_rarely_and_gets_all_of_it
     enum { MESSAGES = 40 };
     struct many_wait many;
     unsigned got;
-    cr_assert(many_wait_begin(&many, client));
+    cr_assert(many_wait_begin(&many, client), "%s", strerror(errno));
     for (int i = 0; i < MESSAGES; i++) {
         conn_send(conn, "x", 1, NULL, 0);
         turn();

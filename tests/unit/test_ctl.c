@@ -350,6 +350,21 @@ Test(ctl, a_reader_that_does_not_read_is_not_served_further) {
     turn();
 }
 
+Test(ctl, who_asks_much_at_once_leaves_the_thread_to_others) {
+    enum { CALLS = 200 };
+    const char *line = "{\"jsonrpc\":\"2.0\",\"method\":\"change\"}\n";
+    int fd = dial();
+    for (int i = 0; i < CALLS; i++)
+        cr_assert_eq(send(fd, line, strlen(line), 0), (ssize_t)strlen(line));
+    event_base_loop(st.base, EVLOOP_ONCE); /* one pass */
+    cr_expect(changed && changed < CALLS / 4, "%u in a pass", changed);
+    for (int i = 0; i < 20; i++)
+        turn();
+    cr_expect_eq(changed, CALLS);
+    close(fd);
+    turn();
+}
+
 static unsigned lines_heard(int fd) {
     unsigned lines = 0;
     ssize_t n = recv(fd, heard, sizeof(heard), 0);
@@ -363,7 +378,7 @@ Test(ctl, at_whose_end_very_many_wait_is_answered_rarely_and_in_full) {
     struct many_wait many;
     int fd = dial();
     const char *line = CALL("1", "change");
-    cr_assert(many_wait_begin(&many, fd));
+    cr_assert(many_wait_begin(&many, fd), "%s", strerror(errno));
     unsigned got = 0;
     for (int i = 0; i < CALLS; i++) {
         cr_assert_eq(send(fd, line, strlen(line), 0), (ssize_t)strlen(line));

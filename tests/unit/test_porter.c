@@ -185,32 +185,44 @@ Test(porter, one_that_finds_too_much_to_be_asked_anything_is_watched_over_too) {
     expect_replaced(2);
 }
 
-/* Stops this process while the porter owes an answer, lets the porter give it, and after longer
- * than it may take lets this process go on. */
-static void stand_still(pid_t us, pid_t the_porter) {
+/* Stops this process while the porter owes an answer, which it gives meanwhile or afterwards. */
+static void stand_still(pid_t us, pid_t the_porter, useconds_t us_long, bool answers_meanwhile) {
+    usleep(100000); /* until the loop waits: when it goes on it looks at the time first */
     kill(us, SIGSTOP);
-    kill(the_porter, SIGCONT);
-    sleep(7);
+    if (answers_meanwhile)
+        kill(the_porter, SIGCONT);
+    usleep(us_long);
     kill(us, SIGCONT);
+    usleep(100000);
+    kill(the_porter, SIGCONT);
     _exit(0);
 }
 
-Test(porter, it_has_answered_who_stood_still_himself) {
+static void expect_kept(useconds_t us_long, bool answers_meanwhile) {
     int theirs;
     pid_t us = getpid(), the_porter = porter_pid(porter);
     porter_stop(the_porter);
     client_socket_close(stranger(&theirs));
     pid_t stopper = fork();
     if (stopper == 0)
-        stand_still(us, the_porter);
-    event_base_loop(base, EVLOOP_ONCE); /* in here, so that time is looked at first */
-    for (int i = 0; i < 200; i++) {
+        stand_still(us, the_porter, us_long, answers_meanwhile);
+    event_base_loop(base, EVLOOP_ONCE);
+    for (int i = 0; i < 500; i++) {
         event_base_loop(base, EVLOOP_NONBLOCK);
         usleep(1000);
     }
     cr_expect_eq(porter_restarts(porter), 0);
     waitpid(stopper, NULL, 0);
     close(theirs);
+}
+
+/* It has 5 s. */
+Test(porter, it_has_answered_who_stood_still_himself) {
+    expect_kept(5500000, true);
+}
+
+Test(porter, it_has_time_to_answer_who_stood_still_for_long) {
+    expect_kept(7000000, false);
 }
 
 /* ---- the process alone, spoken to by hand --------------------------------------------------- */
