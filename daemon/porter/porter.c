@@ -6,11 +6,11 @@
  * needed and gone when it was idle for IDLE_MS; a worker has one task at a time, the others wait
  * here. ENDs are let go of in batches of one user. The process ends when the daemon does.
  *
- * Bounds: WORKERS_MAX workers; when all are busy users share them. A connection has one
- * TAKE at a time, which its END takes back, and what is to be closed is charged to its user until
- * it is; so what waits here is bounded by the sessions and rings that a user may have. This loop
- * itself opens and closes nothing but sockets to which somebody else has a reference, so it waits
- * for nobody.
+ * Bounds: WORKERS_MAX workers; when all are busy users share them. A connection has one TAKE at a
+ * time, which its END takes back, and what is to be closed is charged to its user until it is; so
+ * what waits here is bounded by the sessions and rings that a user may have. This loop itself opens
+ * and closes nothing but descriptors to which somebody else has a reference, so it waits for
+ * nobody.
  */
 #include "daemon/porter/porter.h"
 #include "daemon/base/list.h"

@@ -149,13 +149,18 @@ mkfifo "$work/hold"
 "$RDMAD_BUILD/tests/integration/held_doorbell" /run/rdmad <"$work/hold" >"$work/held" 2>&1 &
 pids+=($!)
 exec 9>"$work/hold"
-[ "$(first_line "$work/held" $!)" = held ] || fail "nothing is held up: $(<"$work/held")"
-seconds=$SECONDS
-systemd restart rdmad.service || fail "it does not start: $(tail -n 5 "$work/systemd.log")"
-await answers
-took=$((SECONDS - seconds))
-echo "restarted in $took s"
-[ "$took" -lt 90 ] || fail "systemd waited for it"
+said=$(first_line "$work/held" $!)
+if [ "$said" = skipped ]; then
+    echo "skipped: this kernel has no userfaultfd, or none for us"
+else
+    [ "$said" = held ] || fail "nothing is held up: $(<"$work/held")"
+    seconds=$SECONDS
+    systemd restart rdmad.service || fail "it does not start: $(tail -n 5 "$work/systemd.log")"
+    await answers
+    took=$((SECONDS - seconds))
+    echo "restarted in $took s"
+    [ "$took" -lt 90 ] || fail "systemd waited for it"
+fi
 exec 9>&-
 
 echo "* a stop is clean"
