@@ -6,7 +6,7 @@
 #include <rdmad/wire.h>
 #include <stddef.h>
 
-static const char *const words[RDMAD_MSG_COUNT] = {
+static const char *const asked_words[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = "open a session",
     [RDMAD_MSG_RING_CREATE] = "make a ring",
     [RDMAD_MSG_RING_DESTROY] = "end a ring",
@@ -51,5 +51,5 @@ static const char *const words[RDMAD_MSG_COUNT] = {
 };
 
 const char *rdmad_request_words(uint16_t type) {
-    return type < RDMAD_MSG_COUNT && words[type] ? words[type] : "do something";
+    return type < RDMAD_MSG_COUNT && asked_words[type] ? asked_words[type] : "do something";
 }

@@ -4,6 +4,6 @@ foreach(area away cancel ends hostile landing leave link local loss model order 
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()
 foreach(area away cancel hostile landing leave link loss model order rest weak)
-  rdmad_again(unit_channel_${area} second RIG_SECOND=1)
+  rdmad_again(unit_channel_${area} second RIG_SECOND=1 PLAIN)
 endforeach()
 rdmad_test(tsan_channel unit/tsan_channel.c PLAIN LINK rdmad_op LABELS unit tsan)

@@ -6,6 +6,7 @@
  *
  *   RDMAD_CHANNEL_SEED, RDMAD_CHANNEL_MESSAGES: another run, a longer one.
  */
+#include "tests/support/runner.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -340,7 +341,7 @@ static bool lands;
 TestSuite(channel_model, .timeout = 300);
 
 static void between_daemons(uint64_t seed, bool lazy, bool loses_ways) {
-    messages = (unsigned)number_of("RDMAD_CHANNEL_MESSAGES", 30000);
+    messages = (unsigned)number_of("RDMAD_CHANNEL_MESSAGES", test_sanitized() ? 8000 : 30000);
     start(number_of("RDMAD_CHANNEL_SEED", seed), 1);
     struct sim_script *script = sim_script();
     script->max_message = 65536;

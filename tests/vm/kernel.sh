@@ -11,10 +11,10 @@
 vm_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # What the initrd needs to reach the host's files, and what is there for modprobe in the guest (CRIU asks
-# for those of sockets and for nf_tables). Those after "--" are not in every kernel.
+# for those of sockets and for nf_tables, test_partition for the two of nftables). Those after "--" are not in every kernel.
 vm_boot_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay)
 vm_modules=(rdma_rxe ib_uverbs rdma_ucm veth virtio_net sch_netem
-    unix_diag tcp_diag udp_diag netlink_diag af_packet_diag nf_tables -- crc32_generic)
+    unix_diag tcp_diag udp_diag netlink_diag af_packet_diag nf_tables nft_numgen -- crc32_generic)
 
 # vm_resolve PACKAGE: the package of the kernel itself, if that is one that only depends on it.
 vm_resolve() {

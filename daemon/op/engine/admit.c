@@ -10,7 +10,7 @@
  * So no client makes the others wait for more than that, however many rings and sessions it has.
  *
  * Looking costs time as well, even in vain: what a client writes is not in this CPU's cache. A ring
- * on which nothing was found is quiet until something is, and a turn looks at no more than LOOKS of
+ * on which nothing was found is quiet until something is, and a turn looks at no more than QUIET_LOOKS of
  * a user's quiet rings, of each of its sessions at as many, and goes on where it was in the next.
  */
 #include "daemon/op/engine/admit.h"
@@ -30,7 +30,7 @@
 #define RING_BUDGET 64u  /* sqes of a ring in a turn */
 #define TURN_BUDGET 512u /* of all: more than their parts come to, but for those who are new */
 #define PEEKS 4u         /* at parked rings in a turn */
-#define LOOKS 32u        /* at quiet rings of a user in a turn */
+#define QUIET_LOOKS 32u  /* at quiet rings of a user in a turn */
 
 /* Asks the op's kind; RECV and NOTIFIED must also be within the limits of waits. */
 static int admit_kind(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -196,12 +196,12 @@ static void ring_look_at(struct worker *w, struct op_ring *r) {
 /* At the session's part of what is looked at of its user's quiet rings. False: nothing was left. */
 static bool look_at_quiet(struct worker *w, struct op_session *s) {
     const struct list *last = s->quiet.prev;
-    unsigned looks = s->user->polled ? LOOKS / s->user->polled : LOOKS;
-    if (!list_empty(&s->quiet) && w->looks >= LOOKS)
+    unsigned looks = s->user->polled ? QUIET_LOOKS / s->user->polled : QUIET_LOOKS;
+    if (!list_empty(&s->quiet) && w->looks >= QUIET_LOOKS)
         return false;
     for (struct list *pos = NULL; pos != last && (pos = list_first(&s->quiet));) {
         ring_look_at(w, list_entry(pos, struct op_ring, node));
-        if (w->looks >= LOOKS || looks-- <= 1)
+        if (w->looks >= QUIET_LOOKS || looks-- <= 1)
             break;
     }
     return true;

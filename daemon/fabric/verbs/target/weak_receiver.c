@@ -26,7 +26,7 @@
 #define GRH_BYTES 40u /* before a datagram, whether it has one or not */
 #define MESSAGE_BYTES (4096u + FABRIC_HEAD_MAX)
 #define BUFFER_BYTES (GRH_BYTES + WEAK_TOKEN + MESSAGE_BYTES)
-#define MEMORY_BYTES ((size_t)RECEIVES * BUFFER_BYTES)
+#define RECEIVES_BYTES ((size_t)RECEIVES * BUFFER_BYTES)
 #define QKEY_MAX 0x7fffffffu /* the upper half is the kernel's */
 
 struct weak_receiver {
@@ -112,13 +112,13 @@ static int weak_receiver_make(struct weak_receiver *r, const struct weak_request
                            .depth = 1,
                            .receives = RECEIVES,
                            .qkey = r->word};
-    void *memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, RECEIVES_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         return weak_receiver_failed(err, r, errno, "no memory for messages");
-    undumped_mark(memory, MEMORY_BYTES);
+    undumped_mark(memory, RECEIVES_BYTES);
     r->memory = memory;
-    r->mr = ibv_reg_mr(spec.pd, memory, MEMORY_BYTES, IBV_ACCESS_LOCAL_WRITE);
+    r->mr = ibv_reg_mr(spec.pd, memory, RECEIVES_BYTES, IBV_ACCESS_LOCAL_WRITE);
     if (!r->mr)
         return weak_receiver_failed(err, r, errno, "memory for messages cannot be registered");
     r->queue.received = weak_receiver_received;
@@ -186,7 +186,7 @@ void weak_receivers_close(struct verbs_target *t) {
 void weak_receivers_free(struct verbs_target *t) {
     for (unsigned i = 0; i < WEAK_KINDS; i++) {
         if (t->weak[i] && t->weak[i]->memory)
-            munmap(t->weak[i]->memory, MEMORY_BYTES);
+            munmap(t->weak[i]->memory, RECEIVES_BYTES);
         free(t->weak[i]);
         t->weak[i] = NULL;
     }
