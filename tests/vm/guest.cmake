@@ -34,7 +34,7 @@
 #   test_lease                   names, scopes, secrets, addresses: who may attach, and to whom, is the control
 #                                thread's; ends and rights stay
 #   test_lease_complete          services and counts; parts, and memory freed under a lease, stay
-#   test_quickstart              interruptions and leftovers; one good run stays
+#   test_quickstart, test_examples   programs and scripts that do not know which fabric there is
 #   test_probes                  the probes are the host's; only tests/soak verbs has bpftrace's compiler, a
 #                                minute for each script in there, see ops go over verbs
 # Of leases only what goes over a link is run once more (RDMAD_TEST_ROUTES, and the cases below): between
@@ -109,7 +109,11 @@ if(TARGET rdmad AND TARGET rdmactl)
   if(RDMAD_TEST_SCALE GREATER 1 AND TARGET steady_load)
     rdmad_guest_test(verbs_test_probes ${PROJECT_SOURCE_DIR}/tests/integration/test_probes.sh TIMEOUT 900)
   endif()
-  foreach(name test_examples test_rdmactl test_quickstart test_container)
+  set(scripts test_rdmactl test_container)
+  if(RDMAD_TEST_SCALE GREATER 1)
+    list(APPEND scripts test_examples test_quickstart)
+  endif()
+  foreach(name ${scripts})
     rdmad_guest_test(verbs_${name} ${PROJECT_SOURCE_DIR}/tests/integration/${name}.sh TIMEOUT 600)
   endforeach()
 endif()
