@@ -391,10 +391,10 @@ static int daemon_start(struct daemon *d, struct error *err) {
     int rc = log_start(err);
     if (rc)
         return rc;
+    d->state.descriptors = instance_raise_limits(&d->config);
     d->lock = instance_lock(d->config.runtime_dir, err);
     if (d->lock < 0)
         return d->lock;
-    d->state.descriptors = instance_raise_limits(&d->config);
     signal(SIGPIPE, SIG_IGN);
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");

@@ -11,6 +11,7 @@
  */
 #include "daemon/instance.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/state/limits.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +112,7 @@ int instance_lock(const char *dir, struct error *err) {
         close(fd);
         return rc;
     }
-    return fd;
+    return upper_fd(fd);
 }
 
 static const char *const remedy = "raise LimitNOFILE of the unit, or ulimit -n, or lower them";

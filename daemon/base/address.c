@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/base/address.h"
+#include "daemon/base/upper_fd.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static int bind_one(const struct addrinfo *a, bool any) {
         errno = saved;
         return -1;
     }
-    return fd;
+    return upper_fd(fd);
 }
 
 int address_bind(const struct addrinfo *all) {

@@ -6,6 +6,7 @@
  * with that only root can.
  */
 #include "daemon/base/lifeline.h"
+#include "daemon/base/upper_fd.h"
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,10 +17,10 @@ int lifeline_open(int *reading_end, struct error *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
         return error_errno(err, RDMAD_E_SYSTEM, "cannot make a pipe");
-    assert(ends[0] > STDERR_FILENO); /* see main.c */
-    int failed = fchmod(ends[0], S_IRUSR) || dup3(ends[1], STDIN_FILENO, O_CLOEXEC) < 0;
+    int failed =
+        fchmod(ends[0], S_IRUSR) || fcntl(ends[1], F_DUPFD_CLOEXEC, upper_fd_least() - 1) < 0;
     if (failed) {
-        error_errno(err, RDMAD_E_SYSTEM, "cannot make a pipe standard input");
+        error_errno(err, RDMAD_E_SYSTEM, "cannot give a pipe its number");
         close(ends[0]);
     }
     close(ends[1]);

@@ -9,16 +9,16 @@
  * sees it hang up then.
  *
  * The kernel (since Linux 4.3) lets go of a dying process's descriptors from the highest number to
- * the lowest. The writing end is number 0, in the place of standard input, which a daemon does not
- * read: so nothing can be opened below it. It closes with an exec, so children that are programs do
- * not have it.
+ * the lowest. The writing end lies just below all that is moved up (base/upper_fd.h), and above
+ * what clients share, so that none of them can hold it up. It closes with an exec, so children that
+ * are programs do not have it.
  */
 #ifndef RDMAD_BASE_LIFELINE_H
 #define RDMAD_BASE_LIFELINE_H
 
 #include "daemon/base/error.h"
 
-/* Once. Standard input is gone then. The reading end is the caller's. */
+/* Once. The reading end is the caller's. */
 int lifeline_open(int *reading_end, struct error *err);
 
 /* The same pipe as a file of its own, for one client: whoever closes a file last waits for all

@@ -7,6 +7,7 @@
  */
 #include "daemon/ctl/metrics_door.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/config/metrics_at.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/ctl/metrics.h"
@@ -191,7 +192,7 @@ static void on_door_accepted(void *user, int fd) {
 static void on_connected(evutil_socket_t fd, short what, void *arg) {
     struct door *d = arg;
     (void)what;
-    int conn = accept4((int)fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int conn = upper_fd(accept4((int)fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (conn >= 0)
         on_door_accepted(d, conn);
     else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -226,7 +227,7 @@ static int listen_at(struct door *d, const char *host, uint16_t port, struct err
     snprintf(number, sizeof(number), "%u", (unsigned)port);
     if (getaddrinfo(host, number, &hints, &ai)) /* an address: nothing is looked up */
         return error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s is no address", host);
-    d->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    d->fd = upper_fd(socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     bool good = d->fd >= 0 && !setsockopt(d->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
                 !bind(d->fd, ai->ai_addr, ai->ai_addrlen) && !listen(d->fd, BACKLOG) &&
                 !getsockname(d->fd, (struct sockaddr *)&at, &size);

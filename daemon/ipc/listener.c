@@ -12,6 +12,7 @@
  */
 #include "daemon/ipc/listener.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/ipc/kept.h"
 #include <errno.h>
 #include <event2/event.h>
@@ -155,7 +156,7 @@ static bool is_short(int error) {
 }
 
 static int listener_accept(const struct listener *l) {
-    return accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return upper_fd(accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 /* Refuses the client that has waited longest. False: it cannot be done now. */
@@ -214,6 +215,7 @@ int listener_new(struct event_base *base, const struct listener_spec *spec,
     snprintf(l->name, sizeof(l->name), "%s", *l->path || !file ? KEPT_NAME : file + 1);
     listener_keep_reserve(l);
     if (!rc) {
+        l->fd = upper_fd(l->fd);
         l->readable = event_new(base, l->fd, EV_READ | EV_PERSIST, listener_readable, l);
         l->rest_over = event_new(base, -1, 0, listener_rest_over, l);
         if (!l->readable || !l->rest_over || event_add(l->readable, NULL))

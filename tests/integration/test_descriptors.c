@@ -255,7 +255,7 @@ static void who_finds_no_descriptor_left_is_told_so(void) {
     tdaemon_stop(d);
 }
 
-/* ---- number 0 ------------------------------------------------------------------------------- */
+/* ---- the directory's lock ------------------------------------------------------------------- */
 
 static void expect_locked(const struct tdaemon *d) {
     char path[256];
@@ -267,7 +267,7 @@ static void expect_locked(const struct tdaemon *d) {
     close(fd);
 }
 
-/* Number 0 is the lifeline's. What else is opened must not get it while it is free. */
+/* The lock's descriptor keeps a number of its own. */
 static void its_directory_stays_its_own(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     expect_locked(d);

@@ -5,9 +5,13 @@
  */
 #include "tests/support/bystander.h"
 #include "tests/support/held_epoll.h"
+#include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,6 +106,68 @@ static int take_lifeline(int sock) {
     return reply.fds[0];
 }
 
+/* A session with a ring whose doorbell it has given up, and that cannot be closed. */
+static int hold_a_ring(struct tdaemon *d, struct held_epoll *h) {
+    struct raw_ring ring;
+    int sock = raw_session(tdaemon_dir(d));
+    CHECK(raw_ring_create(sock, 8, &ring) == 0, "no ring");
+    CHECK(held_epoll_watch(h, ring.doorbell), "epoll_ctl");
+    raw_ring_unmap(&ring);
+    return sock;
+}
+
+/* What he sends lies in the daemon's socket when that dies. */
+static int hold_what_was_sent(struct tdaemon *d, struct held_epoll *h) {
+    static const char word[] = "a word";
+    int sock = raw_session(tdaemon_dir(d)), event = eventfd(0, EFD_CLOEXEC);
+    CHECK(event >= 0 && held_epoll_watch(h, event), "eventfd");
+    process_stop(tdaemon_pid(d));
+    CHECK(raw_send(sock, word, sizeof(word), &event, 1) == 0, "send");
+    close(event);
+    return sock;
+}
+
+static void expect_hung_up(int fd, const char *what) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    CHECK(poll(&p, 1, (int)TEST_PATIENCE_MS) == 1 && p.revents & POLLHUP, "%s is there yet", what);
+}
+
+/* Of a dead process the kernel closes one file after the other, and waits at this one. */
+static void gives_way(int (*hold)(struct tdaemon *d, struct held_epoll *h)) {
+    struct held_epoll held;
+    make_held(&held);
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    int before = raw_session(tdaemon_dir(d)), after = raw_session(tdaemon_dir(d));
+    int line = take_lifeline(after), sock = hold(d, &held);
+    held_epoll_hold(&held);
+    uint64_t began = now_ms();
+    pid_t dead = tdaemon_kill_and_leave(d);
+    expect_hung_up(before, "the connection of a session");
+    expect_hung_up(after, "the connection of a later session");
+    expect_hung_up(line, "its lifeline");
+    uint64_t gone_ms = now_ms() - began;
+    tdaemon_restart(d);
+    expect_served(d);
+    printf("  gone for its clients after %llu ms, the next serves after %llu ms\n",
+           (unsigned long long)gone_ms, (unsigned long long)(now_ms() - began));
+    CHECK(waitpid(dead, NULL, WNOHANG) == 0, "nothing has held it up");
+    held_epoll_let_go(&held);
+    CHECK(waitpid(dead, NULL, 0) == dead, "waitpid");
+    close(line);
+    close(before);
+    close(sock);
+    close(after);
+    tdaemon_stop(d);
+}
+
+static void a_killed_daemon_gives_way_though_a_doorbell_holds_up_its_process(void) {
+    gives_way(hold_a_ring);
+}
+
+static void a_killed_daemon_gives_way_though_what_was_sent_holds_up_its_process(void) {
+    gives_way(hold_what_was_sent);
+}
+
 static int neighbours_lifeline;
 
 static void close_lifeline(void *arg) {
@@ -140,4 +206,6 @@ static void no_client_waits_for_who_watches_the_daemons_end(void) {
 
 TEST_MAIN(CASE(who_holds_up_the_close_of_a_doorbell_keeps_nobody_waiting),
           CASE(a_stop_does_not_wait_for_a_close_that_a_client_holds_up),
+          CASE(a_killed_daemon_gives_way_though_a_doorbell_holds_up_its_process),
+          CASE(a_killed_daemon_gives_way_though_what_was_sent_holds_up_its_process),
           CASE(no_client_waits_for_who_watches_the_daemons_end))

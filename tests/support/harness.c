@@ -381,11 +381,17 @@ static void destroy(struct tdaemon *d) {
     free(d);
 }
 
-void tdaemon_kill(struct tdaemon *d) {
-    CHECK(d->pid > 0, "not running");
-    kill(d->pid, SIGKILL);
-    CHECK(waitpid(d->pid, NULL, 0) == d->pid, "waitpid: %s", strerror(errno));
+pid_t tdaemon_kill_and_leave(struct tdaemon *d) {
+    pid_t pid = d->pid;
+    CHECK(pid > 0, "not running");
+    kill(pid, SIGKILL);
     d->pid = 0;
+    return pid;
+}
+
+void tdaemon_kill(struct tdaemon *d) {
+    pid_t pid = tdaemon_kill_and_leave(d);
+    CHECK(waitpid(pid, NULL, 0) == pid, "waitpid: %s", strerror(errno));
 }
 
 void tdaemon_end(struct tdaemon *d) {

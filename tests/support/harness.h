@@ -33,9 +33,11 @@ struct tdaemon;
 /* Starts one listening on host (127.0.0.N), any port, which is kept for it until stop, and waits
  * until it answers. args: further arguments, NULL-terminated, or NULL. */
 struct tdaemon *tdaemon_start(const char *host, const char *const *args);
-void tdaemon_stop(struct tdaemon *d);    /* SIGTERM, must exit 0 in time; frees d */
-void tdaemon_end(struct tdaemon *d);     /* the same; d stays, for restart or stop */
-void tdaemon_kill(struct tdaemon *d);    /* SIGKILL and reaped; d stays, for restart or stop */
+void tdaemon_stop(struct tdaemon *d); /* SIGTERM, must exit 0 in time; frees d */
+void tdaemon_end(struct tdaemon *d);  /* the same; d stays, for restart or stop */
+void tdaemon_kill(struct tdaemon *d); /* SIGKILL and reaped; d stays, for restart or stop */
+/* SIGKILL; its end is the caller's to wait for, who gets its pid; d is as after a kill. */
+pid_t tdaemon_kill_and_leave(struct tdaemon *d);
 void tdaemon_restart(struct tdaemon *d); /* after end or kill: the same directory and port */
 /* Like restart, but it may also end by itself: then its wait status. 0: it runs. said: what it has
  * logged so far. */

@@ -11,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/undumped.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/fabric/tcp/answer.h"
 #include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/cipher.h"
@@ -171,7 +172,7 @@ static int dial(const struct fabric_settings *s, const char *host, uint16_t port
                          gai_strerror(rc));
     *address = (struct sockaddr_storage){0};
     memcpy(address, at->ai_addr, at->ai_addrlen);
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = upper_fd(socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     rc = fd < 0 ? RDMAD_E_SYSTEM : socket_prepare(fd, s);
     if (rc)
         error_errno(err, rc, "cannot make a data connection to %s port %u", host, port);

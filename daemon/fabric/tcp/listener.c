@@ -9,6 +9,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/fabric/tcp/offer.h"
 #include "daemon/fabric/tcp/socket.h"
 #include "daemon/fabric/tcp/stranger.h"
@@ -35,6 +36,7 @@ static void listener_ready(struct source *source, uint32_t events) {
         socklen_t size = sizeof address;
         int fd =
             accept4(t->listen_fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        fd = upper_fd(fd);
         if (fd >= 0) {
             t->progress++;
             if (!stranger_add(t, fd, &address))

@@ -10,6 +10,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/peer/connect/own_address.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"
@@ -59,6 +60,7 @@ static void accept_comes(struct evconnlistener *listener, evutil_socket_t fd, st
     (void)listener;
     (void)size;
     accept_count(ps);
+    fd = upper_fd(fd);
     if (!room_has_descriptor(ps, fd)) {
         LOG_LIMITED(WARNING, ("no descriptor for one more peer: those that are left are kept for "
                               "clients; raise LimitNOFILE"));

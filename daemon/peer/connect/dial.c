@@ -13,6 +13,7 @@
 #include "daemon/peer/connect/dial.h"
 #include "daemon/base/address.h"
 #include "daemon/base/resolve.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/peer/connect/hello.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"
@@ -96,7 +97,7 @@ static void dial_happened(void *arg, int system_error);
 
 /* Starts connecting to one address. false: errno says why not. */
 static bool dial_try_address(struct peer *p, const struct addrinfo *a) {
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = upper_fd(socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd >= 0 && !room_has_descriptor(p->peers, fd)) {
         close(fd);
         fd = -1;

@@ -10,6 +10,7 @@
  */
 #include "daemon/fabric/verbs/connect/cm.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/upper_fd.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -108,6 +109,7 @@ static int cm_channel_open(struct cm *cm, struct error *err) {
         return error_errno(err, RDMAD_E_FABRIC,
                            "no rdma_cm here (load the module rdma_ucm, and see who may open "
                            "/dev/infiniband/rdma_cm)");
+    cm->channel->fd = upper_fd(cm->channel->fd);
     int flags = fcntl(cm->channel->fd, F_GETFL);
     if (flags < 0 || fcntl(cm->channel->fd, F_SETFL, flags | O_NONBLOCK) ||
         epoll_ctl(cm->verbs->epoll_fd, EPOLL_CTL_ADD, cm->channel->fd, &event))

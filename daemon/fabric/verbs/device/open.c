@@ -9,6 +9,7 @@
 #include "daemon/fabric/verbs/device/open.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/fabric/verbs/device/facts.h"
 #include "daemon/fabric/verbs/device/limits.h"
 #include "daemon/fabric/verbs/device/selftest.h"
@@ -295,6 +296,8 @@ static bool open_context(struct open_device *o, const struct device_view *view, 
         error_errno(err, RDMAD_E_FABRIC, "RDMA device %s cannot be opened", view->name);
         return false;
     }
+    o->d.context->cmd_fd = upper_fd(o->d.context->cmd_fd); /* libibverbs keeps them nowhere else */
+    o->d.context->async_fd = upper_fd(o->d.context->async_fd);
     o->opened_ns = clock_now_ns();
     o->d.iwarp = o->d.context->device->transport_type == IBV_TRANSPORT_IWARP;
     int flags = fcntl(o->d.context->async_fd, F_GETFL);

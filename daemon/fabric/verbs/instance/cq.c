@@ -17,6 +17,7 @@
 #include "daemon/fabric/verbs/instance/cq.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +45,7 @@ static int comp_channel_open(struct verbs *v, struct error *err) {
     v->channel = ibv_create_comp_channel(v->device->context);
     if (!v->channel)
         return error_errno(err, RDMAD_E_FABRIC, "%s: no completion channel", name);
+    v->channel->fd = upper_fd(v->channel->fd);
     if (comp_channel_watch(v, v->channel->fd)) {
         int rc = error_errno(err, RDMAD_E_SYSTEM, "%s: cannot watch its completion channel", name);
         ibv_destroy_comp_channel(v->channel);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * upper_fd.h - what a daemon that is killed lets go of first.
+ *
+ * The kernel (since Linux 4.3) lets go of a dying process's descriptors from the highest number to
+ * the lowest. A client can hold up the last close of a file that he was sent (state/closing.h), and
+ * then what comes after that stays as well: ports, devices, the lock by which the next daemon knows
+ * that this one is gone. So these, and the sockets by which others hear that it is gone, get
+ * numbers from a bound on, and what clients share keeps the low number that the kernel gives it.
+ *
+ * Between the two lies the lifeline (base/lifeline.h).
+ */
+#ifndef RDMAD_BASE_UPPER_FD_H
+#define RDMAD_BASE_UPPER_FD_H
+
+/* The least number of what is moved: a quarter of RLIMIT_NOFILE, or 65536. */
+int upper_fd_least(void);
+
+/* Gives a descriptor that closes with an exec a number from the least on, and returns it. One that
+ * cannot have one, or is negative, stays as it is. errno stays, too. Threads may call it, for
+ * descriptors of their own. */
+int upper_fd(int fd);
+
+#endif
