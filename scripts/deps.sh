@@ -13,7 +13,7 @@ if [ "$(dpkg --print-architecture 2>/dev/null || true)" = amd64 ]; then
     BUILD_PACKAGES+=(libipsec-mb-dev) # without it OpenSSL does all that is encrypted
 fi
 # shellcheck disable=SC2034 # used by those who source this
-CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy git
+CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev libnanopb-dev clang clang-format clang-tidy git
     llvm libclang-rt-14-dev libfabric-dev ucx-utils libucx-dev iperf3 strace python3 python3-cffi
     python3-numpy pyflakes3 mypy libatomic1 iproute2 openssl procps scdoc mandoc man-db shellcheck nftables
     debhelper dh-python dpkg-dev lintian debootstrap abigail-tools python3-yaml python3-prometheus-client

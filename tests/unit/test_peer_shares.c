@@ -268,15 +268,17 @@ Test(peer_shares, the_last_descriptors_are_not_for_peers) {
 }
 
 Test(peer_shares, when_descriptors_run_out_an_idle_peer_goes_and_the_next_gets_in) {
-    struct raw *idle = raw_greet_from("127.0.0.2");
     struct peer_msg hello = raw_hello();
-    struct rlimit was, none;
-    raw_greet_from("127.0.0.3");
+    struct rlimit was, few;
     getrlimit(RLIMIT_NOFILE, &was);
-    none = was;
+    few = was;
+    few.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &few);
+    struct raw *idle = raw_greet_from("127.0.0.2");
+    raw_greet_from("127.0.0.3");
     struct raw *r = raw_dial_unheard("127.0.0.4");
-    none.rlim_cur = (rlim_t)next_descriptor();
-    setrlimit(RLIMIT_NOFILE, &none);
+    while (dup(0) >= 0)
+        ;
     settle();
     cr_expect_not_null(strstr(raw_expect(idle, PEER_MSG_BYE).bye.text, "few descriptors"));
     rig_advance(101 * MS);

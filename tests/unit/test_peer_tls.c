@@ -339,7 +339,7 @@ Test(peer_tls, who_asks_for_new_keys_and_does_not_read_the_answers_is_dropped) {
     p->output_max = 1024; /* as much waits when the kernel's buffers are full */
     setsockopt(transport_socket(p->way), SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
     setsockopt(e->raw->fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
-    for (unsigned i = 0; i < 200 && peers_in_state("up"); i++) {
+    for (unsigned i = 0; i < 2000 && peers_in_state("up"); i++) {
         say_keys(e, 32, SSL_KEY_UPDATE_REQUESTED);
         end_say(e, &pong);
         pass_time();

@@ -10,8 +10,9 @@
  * So no client makes the others wait for more than that, however many rings and sessions it has.
  *
  * Looking costs time as well, even in vain: what a client writes is not in this CPU's cache. A ring
- * on which nothing was found is quiet until something is, and a turn looks at no more than QUIET_LOOKS of
- * a user's quiet rings, of each of its sessions at as many, and goes on where it was in the next.
+ * on which nothing was found is quiet until something is, and a turn looks at no more than
+ * QUIET_LOOKS of a user's quiet rings, of each of its sessions at as many, and goes on where it was
+ * in the next.
  */
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/account.h"
