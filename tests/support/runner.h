@@ -54,8 +54,8 @@ _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)
 unsigned test_scale(void);
 /*
  * How often a test does what it does many times: in full in tests/soak, a tenth of that in ./check,
- * and of that what $RDMAD_TEST_PERCENT says: an eighth in ./check's guest, which is ten times slower.
- * At least once.
+ * and of that what $RDMAD_TEST_PERCENT says: an eighth in ./check's guest, which is ten times
+ * slower. At least once.
  */
 unsigned test_count(unsigned full);
 /* What bounds in time are multiplied with on a slow machine: $RDMAD_TEST_PATIENCE, else 1. */
