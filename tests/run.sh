@@ -17,9 +17,7 @@ trap 'rm -rf "$TMPDIR"' EXIT
 reports=$TMPDIR/reports
 mkdir -m 1777 "$reports"
 
-# strstr: a library of Criterion's reads the machine's certificates at each start of each case, and checked strictly
-# (each call to the end of the text) that was a fifth of the units' time.
-export ASAN_OPTIONS="intercept_strstr=0:abort_on_error=1:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:handle_sigbus=0:log_path=$reports/report"
+export ASAN_OPTIONS="abort_on_error=1:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:handle_sigbus=0:log_path=$reports/report"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:abort_on_error=1:log_path=$reports/report"
 export LSAN_OPTIONS="print_suppressions=0"
 # A child of a program that has sessions may open its own, with a thread of the library's.

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lifeline.c - a pipe whose writing end becomes number 0.
+ * lifeline.c - a pipe whose writing end lies just below what is moved up.
  *
  * Whoever has the reading end could open the other one by /proc, were it not for the pipe's mode:
  * with that only root can.
  */
 #include "daemon/base/lifeline.h"
 #include "daemon/base/upper_fd.h"
-#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

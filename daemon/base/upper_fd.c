@@ -6,16 +6,23 @@
 #include "daemon/base/upper_fd.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define LEAST_MAX 65536
+#define LEAST_MAX 131072
 
 int upper_fd_least(void) {
+    static _Atomic int least;
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 4 > LEAST_MAX)
-        return LEAST_MAX;
-    return (int)(limit.rlim_cur / 4);
+    int now = atomic_load_explicit(&least, memory_order_relaxed);
+    if (now)
+        return now;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > LEAST_MAX)
+        limit.rlim_cur = 2 * (rlim_t)LEAST_MAX;
+    now = (int)(limit.rlim_cur / 2);
+    atomic_store_explicit(&least, now, memory_order_relaxed);
+    return now;
 }
 
 int upper_fd(int fd) {
@@ -25,4 +32,8 @@ int upper_fd(int fd) {
         close(fd);
     errno = saved;
     return moved < 0 ? fd : moved;
+}
+
+bool upper_fd_is_below(int fd, uint64_t bound) {
+    return fd >= upper_fd_least() && (uint64_t)fd < bound;
 }

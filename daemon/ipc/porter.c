@@ -16,6 +16,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/thread.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/porter/messages.h"
 #include <assert.h>
 #include <errno.h>
@@ -460,8 +461,8 @@ static int porter_open_pair(struct porter *p, struct error *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return error_errno(err, RDMAD_E_SYSTEM, "cannot make the porter's sockets");
-    p->ours = pair[0];
-    p->theirs = pair[1];
+    p->ours = upper_fd(pair[0]);
+    p->theirs = upper_fd(pair[1]);
     if (p->theirs == PORTER_FD) { /* dup2 onto itself would leave it close-on-exec */
         int fd = fcntl(p->theirs, F_DUPFD_CLOEXEC, PORTER_FD + 1);
         if (fd < 0)

@@ -13,6 +13,7 @@
  */
 #include "daemon/ipc/ring.h"
 #include "common/ringword.h"
+#include "daemon/base/upper_fd.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -103,7 +104,7 @@ static int ring_open_wakeup(struct ring *r, int *client_end, struct error *err) 
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot create a socketpair for wake-ups");
-    r->wakeup = pair[0];
+    r->wakeup = upper_fd(pair[0]);
     *client_end = pair[1];
     if (shutdown(r->wakeup, SHUT_RD) < 0)
         return error_errno(err, RDMAD_E_SYSTEM,

@@ -374,8 +374,8 @@ struct rdmad_lease_keep_req {
 };
 
 /* The reply has no body, and a descriptor: the reading end of a pipe in which nothing is ever
- * written. It hangs up (POLLHUP) when this daemon's process is gone, and after all else that the
- * process had: devices do not touch the memory of its clients any more. */
+ * written. It hangs up (POLLHUP) when this daemon is gone, and after all by which it moved bytes:
+ * devices do not touch the memory of its clients any more. */
 struct rdmad_lifeline_req {
     uint64_t reserved;
 };

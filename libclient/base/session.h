@@ -78,7 +78,7 @@ struct rdmad_session {
     int (*channel_left)(struct rdmad_session *s, uint64_t channel);
 
     uint32_t answered_at;  /* atomic; resumes, when another daemon last answered */
-    int lifeline;          /* atomic; hangs up when the daemon's process is gone; -1: none */
+    int lifeline;          /* atomic; hangs up when the daemon is gone; -1: none */
     uint64_t let_go_by_ns; /* atomic; not OPEN: until when its daemon is waited for */
 
     int lost_reason;

@@ -35,7 +35,7 @@ static bool let_go_is_known(const struct rdmad_ring *r) {
            rdmad_monotonic_ns() >= __atomic_load_n(&s->let_go_by_ns, __ATOMIC_ACQUIRE);
 }
 
-/* Whether the process is gone, now or in time. */
+/* Whether the daemon is gone, now or in time. */
 static bool lifeline_ends(const struct rdmad_session *s, uint64_t deadline_ns) {
     struct pollfd p = lifeline_poll(s);
     return poll(&p, 1, rdmad_poll_timeout(deadline_ns)) == 1;

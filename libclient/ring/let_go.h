@@ -4,8 +4,8 @@
  *
  * An op must not end before: its buffer would be the program's again while a device reads or writes
  * it. A daemon that ends a session says so in the ring (let_go in rdmad/ring.h), and closes its end
- * of the wakeups then. One that was killed says nothing; its lifeline hangs up when its process is
- * gone, and all devices that it had opened. One that does neither in options.call_timeout_ms is
+ * of the wakeups then. One that was killed says nothing; its lifeline hangs up when all devices
+ * that it had opened are closed. One that does neither in options.call_timeout_ms is
  * waited for no longer; an event loop is not woken by that, and sees it when it looks next.
  */
 #ifndef RDMAD_LIBCLIENT_LET_GO_H

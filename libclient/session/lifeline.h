@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lifeline.h - by what a session sees that its daemon's process is gone (RDMAD_MSG_LIFELINE).
+ * lifeline.h - by what a session sees that its daemon is gone (RDMAD_MSG_LIFELINE).
  */
 #ifndef RDMAD_LIBCLIENT_LIFELINE_H
 #define RDMAD_LIBCLIENT_LIFELINE_H

@@ -267,7 +267,7 @@ static void expect_locked(const struct tdaemon *d) {
     close(fd);
 }
 
-/* The lock's descriptor keeps a number of its own. */
+/* Neither an upgrade nor a start without standard input gives something else its number. */
 static void its_directory_stays_its_own(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     expect_locked(d);

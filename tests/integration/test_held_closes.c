@@ -106,7 +106,7 @@ static int take_lifeline(int sock) {
     return reply.fds[0];
 }
 
-/* A session with a ring whose doorbell it has given up, and that cannot be closed. */
+/* A session with a ring whose doorbell nobody but the daemon has, and the daemon cannot close. */
 static int hold_a_ring(struct tdaemon *d, struct held_epoll *h) {
     struct raw_ring ring;
     int sock = raw_session(tdaemon_dir(d));
@@ -138,13 +138,17 @@ static void gives_way(int (*hold)(struct tdaemon *d, struct held_epoll *h)) {
     make_held(&held);
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     int before = raw_session(tdaemon_dir(d)), after = raw_session(tdaemon_dir(d));
-    int line = take_lifeline(after), sock = hold(d, &held);
+    int line = take_lifeline(after);
+    struct raw_ring ring;
+    CHECK(raw_ring_create(before, 8, &ring) == 0, "no ring");
+    int sock = hold(d, &held);
     held_epoll_hold(&held);
     uint64_t began = now_ms();
     pid_t dead = tdaemon_kill_and_leave(d);
     expect_hung_up(before, "the connection of a session");
     expect_hung_up(after, "the connection of a later session");
     expect_hung_up(line, "its lifeline");
+    expect_hung_up(ring.wakeup, "a ring's wakeup");
     uint64_t gone_ms = now_ms() - began;
     tdaemon_restart(d);
     expect_served(d);
@@ -153,6 +157,7 @@ static void gives_way(int (*hold)(struct tdaemon *d, struct held_epoll *h)) {
     CHECK(waitpid(dead, NULL, WNOHANG) == 0, "nothing has held it up");
     held_epoll_let_go(&held);
     CHECK(waitpid(dead, NULL, 0) == dead, "waitpid");
+    raw_ring_unmap(&ring);
     close(line);
     close(before);
     close(sock);

@@ -55,14 +55,31 @@ static void network_up(void) {
 
 /* percent of what comes from these addresses is lost. */
 static void lose(const char *from, unsigned percent) {
-    char rule[160], some[40] = "";
+    char rule[200], some[40] = "";
     if (percent < 100)
         snprintf(some, sizeof(some), "numgen random mod 100 < %u", percent);
+    if (over_verbs()) {
+        snprintf(rule, sizeof(rule),
+                 "add rule inet wire in ip saddr { %s } udp dport 4791 %s counter drop", from,
+                 some);
+        CHECK(nft(rule) == 0, "%s", rule);
+    }
     snprintf(rule, sizeof(rule), "add rule inet wire in ip saddr { %s } %s drop", from, some);
     CHECK(nft(rule) == 0, "%s", rule);
 }
 
+/* What devices say to each other was lost, too, not only what their daemons do. */
+static void expect_roce_lost(void) {
+    char said[4096];
+    const char *const list[] = {"/usr/bin/env", "nft", "list chain inet wire in", NULL};
+    CHECK(run_program(list, said, sizeof(said)) == 0, "%s", said);
+    const char *roce = strstr(said, "dport 4791");
+    CHECK(roce && !strstr(roce, "counter packets 0 "), "no RoCE packet was lost: %s", said);
+}
+
 static void heal(void) {
+    if (over_verbs())
+        expect_roce_lost();
     CHECK(nft("flush chain inet wire in") == 0, "the network does not heal");
 }
 

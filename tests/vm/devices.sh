@@ -25,6 +25,7 @@ device() { # NAME INTERFACE ADDRESS
     setting "ipv6/conf/$2/accept_dad" 0
     setting "ipv4/conf/$2/rp_filter" 0
     tc qdisc del dev "$2" root 2>/dev/null || true
+    nft delete table inet wire 2>/dev/null || true # test_partition's
     ip link set "$2" up
     ip address replace "$3/24" dev "$2"
     [ -e "/sys/class/infiniband/$1" ] || rdma link add "$1" type rxe netdev "$2"

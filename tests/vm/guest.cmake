@@ -48,7 +48,7 @@ if(RDMAD_TEST_SCALE GREATER 1)
   set(in_soak test_sessions test_stalls test_hang test_endurance test_storms test_async_rdma test_guard)
 endif()
 foreach(name test_kill_client test_kill_daemon test_buffers_back test_links test_transfers test_punch test_operations
-        test_random_ops test_lease_told test_notify_stream ${in_soak})
+        test_random_ops test_lease_told test_notify_stream test_upper_fds ${in_soak})
   if(TARGET ${name})
     rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}> TIMEOUT 400)
   endif()

@@ -4,6 +4,7 @@
  */
 #include "daemon/fabric/tcp/socket.h"
 #include "daemon/base/log.h"
+#include "daemon/base/upper_fd.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -27,9 +28,8 @@ static int socket_set(int fd, int level, int name, int value) {
     return setsockopt(fd, level, name, &value, sizeof value);
 }
 
-/* The kernel gives out the lowest number that is free, so a number says how many are in use. */
 static bool is_kept_for_others(int fd, const struct fabric_settings *s) {
-    if (!s->descriptors || (uint64_t)fd < s->descriptors)
+    if (!s->descriptors || upper_fd_is_below(fd, s->descriptors))
         return false;
     LOG_LIMITED(WARNING,
                 ("no descriptor for one more data connection: those that are left are kept "

@@ -5,6 +5,7 @@
  */
 #include "daemon/peer/connect/renewal_call.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/upper_fd.h"
 #include "pki/ca.h"
 #include "pki/context.h"
 #include "pki/join_client.h"
@@ -56,7 +57,7 @@ static int talk_again(const struct talk *t, int rc, struct pki_error *err) {
 static int talk_try(struct talk *t, const struct addrinfo *a, struct pki_error *err) {
     int failed = 0, rc = 0;
     socklen_t size = sizeof(failed);
-    t->fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    t->fd = upper_fd(socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (t->fd < 0)
         return pki_fail_errno(err, RDMAD_E_SYSTEM, "cannot make a socket");
     if (connect(t->fd, a->ai_addr, a->ai_addrlen) == 0)

@@ -20,6 +20,7 @@
  * slow peer nor one at the same address is locked out by one that opens many.
  */
 #include "daemon/peer/connect/room.h"
+#include "daemon/base/upper_fd.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/handshake.h"
 #include <assert.h>
@@ -191,10 +192,9 @@ void room_drop_ungreeted(struct peer *newcomer) {
 
 /* ---- descriptors --------------------------------------------------------------------------- */
 
-/* The kernel gives out the lowest number that is free, so a number says how many are in use. */
 bool room_has_descriptor(const struct peers *ps, int fd) {
     uint64_t bound = ps->state->descriptors;
-    return !bound || (uint64_t)fd < bound;
+    return !bound || upper_fd_is_below(fd, bound);
 }
 
 void room_shed_idle(struct peers *ps) {

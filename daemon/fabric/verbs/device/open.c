@@ -285,6 +285,14 @@ static struct ibv_context *open_named(const char *name) {
     return context;
 }
 
+/* A client that sees the lifeline hang up relies on it that the device is closed. libibverbs keeps
+ * the numbers nowhere else. */
+static bool move_up(struct ibv_context *c) {
+    c->cmd_fd = upper_fd(c->cmd_fd);
+    c->async_fd = upper_fd(c->async_fd);
+    return c->cmd_fd >= upper_fd_least();
+}
+
 static bool open_context(struct open_device *o, const struct device_view *view, struct error *err) {
     struct stat st;
     snprintf(o->uverbs, sizeof(o->uverbs), "%s", view->uverbs);
@@ -296,8 +304,13 @@ static bool open_context(struct open_device *o, const struct device_view *view, 
         error_errno(err, RDMAD_E_FABRIC, "RDMA device %s cannot be opened", view->name);
         return false;
     }
-    o->d.context->cmd_fd = upper_fd(o->d.context->cmd_fd); /* libibverbs keeps them nowhere else */
-    o->d.context->async_fd = upper_fd(o->d.context->async_fd);
+    if (!move_up(o->d.context)) {
+        error_set(
+            err, RDMAD_E_FABRIC,
+            "RDMA device %s cannot be opened: no descriptor is left for it; raise LimitNOFILE",
+            view->name);
+        return false;
+    }
     o->opened_ns = clock_now_ns();
     o->d.iwarp = o->d.context->device->transport_type == IBV_TRANSPORT_IWARP;
     int flags = fcntl(o->d.context->async_fd, F_GETFL);
