@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-rdmad_test(unit_conn unit/test_conn.c LINK rdmad_ipc LABELS unit)
+rdmad_test(unit_conn unit/test_conn.c LINK rdmad_ipc rdmad_test_support LABELS unit)
 rdmad_test(unit_conn_wait unit/test_conn_wait.c LINK rdmad_ipc rdmad_test_support LABELS unit)
 rdmad_test(unit_conn_flood unit/test_conn_flood.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_porter unit/test_porter.c LINK rdmad_ipc LABELS full unit)

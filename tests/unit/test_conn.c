@@ -6,9 +6,9 @@
 #include "common/fdmsg.h"
 #include "daemon/base/clock.h"
 #include "daemon/ipc/conn.h"
+#include "tests/support/harness.h"
 #include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -91,15 +91,6 @@ static void on_unsent(void *user, const void *data, size_t size, const char *why
 static const struct conn_events events = {on_packet, on_lost,    on_unsent,
                                           on_closed, on_drained, NULL};
 
-static unsigned open_fds(void) {
-    unsigned n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
 static void set_up(void) {
     int pair[2];
     rota = rota_new(base = event_base_new());
@@ -181,18 +172,18 @@ static int some_memfd(void) {
 
 Test(conn, descriptors_that_come_are_counted_and_never_here) {
     int fds[4] = {0, 0, 0, 0};
-    unsigned before = open_fds();
+    unsigned before = open_fds(0);
     cr_assert_eq(rdmad_fdmsg_send(client, "xyz", 3, fds, 3), 0);
     turn_until(&packets, 1);
     cr_assert_eq(last_nfds, 3);
     cr_assert_eq(last_size, 3);
     cr_assert_eq(last_fd, -1);
-    cr_assert_eq(open_fds(), before);
+    cr_assert_eq(open_fds(0), before);
 }
 
 Test(conn, one_descriptor_is_handed_on_if_it_is_of_a_memfd) {
     int file = STDIN_FILENO, memfd = some_memfd();
-    unsigned before = open_fds();
+    unsigned before = open_fds(0);
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &file, 1), 0);
     turn_until(&packets, 1);
     cr_assert_eq(last_nfds, 1);
@@ -200,11 +191,11 @@ Test(conn, one_descriptor_is_handed_on_if_it_is_of_a_memfd) {
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &memfd, 1), 0);
     turn_until(&packets, 2);
     cr_assert_geq(last_fd, 0);
-    cr_assert_eq(open_fds(), before, "whom nobody kept is closed");
+    cr_assert_eq(open_fds(0), before, "whom nobody kept is closed");
     keep = true;
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &memfd, 1), 0);
     turn_until(&packets, 3);
-    cr_assert_eq(open_fds(), before + 1);
+    cr_assert_eq(open_fds(0), before + 1);
     cr_assert_geq(fcntl(kept, F_GET_SEALS), 0);
     cr_assert_eq(close(kept), 0);
 }
@@ -275,7 +266,7 @@ Test(conn, a_descriptor_whose_close_waits_holds_up_nobody) {
 
 Test(conn, nor_does_one_in_a_packet_that_nobody_read) {
     time_t before = seconds();
-    unsigned fds_before = open_fds();
+    unsigned fds_before = open_fds(0);
     int fd = lingering_socket();
     cr_assert_eq(send(client, "", 0, 0), 0); /* which ends the connection */
     cr_assert_eq(send(client, "", 0, 0), 0);
@@ -285,12 +276,12 @@ Test(conn, nor_does_one_in_a_packet_that_nobody_read) {
     cr_expect_null(conn);
     cr_expect_eq(packets, 0);
     cr_expect_lt(seconds() - before, 5);
-    cr_expect_eq(open_fds(), fds_before, "the listener, less the connection");
+    cr_expect_eq(open_fds(0), fds_before, "the listener, less the connection");
 }
 
 Test(conn, who_goes_while_the_porter_looks_is_not_called_back) {
     int fd = some_memfd();
-    unsigned before = open_fds();
+    unsigned before = open_fds(0);
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
     event_base_loop(base, EVLOOP_NONBLOCK); /* sees it, and hands it over */
     cr_assert_eq(packets, 0);
@@ -302,7 +293,7 @@ Test(conn, who_goes_while_the_porter_looks_is_not_called_back) {
     }
     cr_expect_eq(packets, 0);
     cr_expect_null(closed_why);
-    cr_expect_eq(open_fds(), before - 1, "its socket is closed, and no memfd is left");
+    cr_expect_eq(open_fds(0), before - 1, "its socket is closed, and no memfd is left");
 }
 
 Test(conn, who_goes_while_the_porter_takes_its_time_is_noticed) {
@@ -394,14 +385,14 @@ static void send_many_fds(unsigned count) {
 }
 
 Test(conn, more_descriptors_than_a_message_may_have_are_counted_as_more) {
-    unsigned before = open_fds();
+    unsigned before = open_fds(0);
     send_many_fds(5);
     turn_until(&packets, 1);
     cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
     send_many_fds(60);
     turn_until(&packets, 2);
     cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
-    cr_assert_eq(open_fds(), before);
+    cr_assert_eq(open_fds(0), before);
 }
 
 /* ---- descriptors that cannot be passed on ---------------------------------------------------- */
@@ -411,9 +402,8 @@ static int in_flight[2];
 /* The kernel lets a user without privileges have as many on their way as files open. */
 static void use_up_what_may_be_in_flight(void) {
     const struct rlimit low = {64, 64};
-    const uid_t own =
-        60000 + (uid_t)getpid() % 5000; /* what others have on their way counts as well */
     int fds[4] = {0, 0, 0, 0}, rc;
+    uid_t own = 60000 + (uid_t)getpid() % 5000; /* nobody else's, whose would count as well */
     if (getuid() == 0)
         cr_assert_eq(setresuid(own, own, own), 0);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
@@ -434,14 +424,14 @@ static void expect_client_hears(const char *text) {
 Test(conn, descriptors_that_cannot_be_passed_end_their_request_and_no_more) {
     int null_fd = STDIN_FILENO;
     use_up_what_may_be_in_flight();
-    unsigned before = open_fds();
+    unsigned before = open_fds(0);
     conn_send(conn, "answer", 6, &null_fd, 1);
     cr_expect_eq(unsent, 0, "conn_send calls nothing back");
     turn();
     cr_expect_eq(unsent, 1);
     cr_expect_null(closed_why, "%s", closed_why);
     expect_client_hears("sorry");
-    cr_expect_eq(open_fds(), before);
+    cr_expect_eq(open_fds(0), before);
     close(in_flight[0]);
     close(in_flight[1]);
     conn_send(conn, "answer", 6, &null_fd, 1);
@@ -459,10 +449,10 @@ Test(conn, nor_do_those_that_waited_for_the_client) {
     int null_fd = STDIN_FILENO;
     while (!conn_lags(conn))
         conn_send(conn, much, sizeof(much), NULL, 0);
-    unsigned before = open_fds();
+    unsigned before = open_fds(0);
     conn_send(conn, "answer", 6, &null_fd, 1);
     conn_send(conn, "after", 5, NULL, 0);
-    cr_assert_eq(open_fds(), before + 1);
+    cr_assert_eq(open_fds(0), before + 1);
     use_up_what_may_be_in_flight();
     for (int i = 0; i < 2000 && !unsent; i++) {
         cr_assert_gt(recv(client, much, sizeof(much), MSG_DONTWAIT), 5);
@@ -474,7 +464,7 @@ Test(conn, nor_do_those_that_waited_for_the_client) {
     cr_expect_null(closed_why, "%s", closed_why);
     expect_client_hears("after");
     expect_client_hears("sorry");
-    cr_expect_eq(open_fds(), before + 2, "those of the full pair, less the one that waited");
+    cr_expect_eq(open_fds(0), before + 2, "those of the full pair, less the one that waited");
 }
 
 Test(conn, closing_from_inside_such_a_failure_is_safe) {
@@ -543,14 +533,14 @@ Test(conn, a_client_that_does_not_take_its_answers_is_not_read_from) {
 Test(conn, a_client_that_lets_its_queue_overflow_is_closed_and_costs_no_descriptors) {
     char buf[1024] = {0};
     int fds[1] = {STDIN_FILENO};
-    unsigned before = open_fds();
+    unsigned before = open_fds(0);
     for (int i = 0; i < 5000; i++)
         conn_send(conn, buf, sizeof(buf), fds, 1);
-    cr_assert_leq(open_fds(), before + 64, "descriptors that wait are bounded");
+    cr_assert_leq(open_fds(0), before + 64, "descriptors that wait are bounded");
     cr_assert_null(closed_why, "nothing is called back from inside conn_send");
     turn();
     cr_assert_str_eq(closed_why, "the client does not read what it is sent");
-    cr_assert_eq(open_fds(), before - 1, "its own socket is closed");
+    cr_assert_eq(open_fds(0), before - 1, "its own socket is closed");
 }
 
 /* Fills the socket until packets wait, then reads them all. */
