@@ -154,8 +154,11 @@ has 'd["route"] == "local"' "$(a -j bench write --poll event -n 50 "$uri")"
 has 'd["bytes"] == 0' "$(b -j bench write -s 0 -q 2 -n 10 "$uri")"
 code 1 b bench read -s 8M "$uri"
 
+message_has_come() { a -j channel show | grep -q '"messages_received": *[1-9]'; }
+
 # While a client of b sends to one of a: each daemon shows its end, and what went by.
 shows_a_channel() {
+    eventually message_has_come
     has 'len(d["services"]) == 1 and d["services"][0]["accepted"] > 0' "$(a -j service show)"
     has 'len(d["channels"]) == 1 and all(c["state"] == "open" and c["side"] == "accepted" and
         c["kind"] == "reliable" and c["messages_received"] > 0 for c in d["channels"])' \
@@ -186,13 +189,12 @@ code 1 b bench send -s 4194305 "$uri"
 grep -q 'larger -s' "$work/said" || fail "does not say what to do: $(cat "$work/said")"
 for depth in 1 16; do
     "$rdmactl" -d "$work/b" bench send -D 60 -q "$depth" "$uri" >/dev/null 2>&1 &
-    sleep 0.5
     shows_a_channel
     kill -KILL $!
     wait $! 2>/dev/null || true
     has 'd["errors"] == 0' "$(b -j bench send -n 50 -q 2 "$uri")"
     "$rdmactl" -d "$work/b" bench send -D 60 -q "$depth" "$uri" >"$work/interrupted" 2>&1 &
-    sleep 0.5
+    eventually message_has_come
     kill -INT $!
     wait $! || fail "an interrupted bench send ended with $?"
     grep -q "depth $depth" "$work/interrupted" || fail "an interrupted bench send reports nothing"
