@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 static void conn_ready(struct source *s, uint32_t events) {
     struct tcp_conn *c = container_of(s, struct tcp_conn, source);
@@ -85,7 +84,7 @@ void conn_shut(struct tcp_conn *c) {
     list_remove(&c->node);
     list_remove(&c->hot);
     list_remove(&c->sending);
-    close(c->fd); /* leaves the epoll set too: nobody else has it */
+    source_close(c->tcp, c->fd);
     c->fd = -1;
 }
 

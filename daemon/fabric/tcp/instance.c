@@ -5,10 +5,17 @@
  */
 #include "daemon/fabric/tcp/instance.h"
 #include <assert.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 void tcp_timer_at(struct tcp *t, uint64_t at_ns) {
     if (at_ns < t->next_timer_ns)
         t->next_timer_ns = at_ns;
+}
+
+void source_close(const struct tcp *t, int fd) {
+    epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    close(fd);
 }
 
 void source_end(struct tcp *t, struct source *s) {

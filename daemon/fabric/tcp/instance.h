@@ -79,6 +79,10 @@ static inline uint64_t tcp_look_at_clock(struct tcp *t) {
 }
 
 void tcp_timer_at(struct tcp *t, uint64_t at_ns); /* timers run at this time or earlier */
+/* Its descriptor leaves the epoll set, and is closed. A close alone would not do: a child of the
+ * daemon's has all descriptors until it calls exec, and what is open there still tells of events.
+ */
+void source_close(const struct tcp *t, int fd);
 /* It has ended, and is destroyed by the next poll. */
 void source_end(struct tcp *t, struct source *s);
 void sources_destroy(struct tcp *t); /* those that have ended */

@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #define HANDSHAKES_A_POLL 4u /* steps of some 100 us */
 
@@ -61,7 +60,7 @@ static void stranger_refuse(struct stranger *s, const char *why) {
     address_text(address, &s->address);
     LOG_LIMITED_OF(log_of_bytes(&source, sizeof(source)), NOTICE,
                    ("data connection from %s refused: %s", address, why));
-    close(s->fd);
+    source_close(s->tcp, s->fd);
     stranger_forget(s);
 }
 
@@ -210,7 +209,7 @@ void strangers_drop(struct tcp *t, uint64_t peer, uint64_t number) {
         struct stranger *s = list_entry(pos, struct stranger, node);
         if (!s->offer || s->offer->peer != peer || (number && s->offer->is.number != number))
             continue;
-        close(s->fd);
+        source_close(s->tcp, s->fd);
         stranger_forget(s);
     }
 }
@@ -218,7 +217,7 @@ void strangers_drop(struct tcp *t, uint64_t peer, uint64_t number) {
 void strangers_close(struct tcp *t) {
     while (!list_empty(&t->strangers)) {
         struct stranger *s = list_entry(list_first(&t->strangers), struct stranger, node);
-        close(s->fd);
+        source_close(s->tcp, s->fd);
         stranger_forget(s);
     }
 }
