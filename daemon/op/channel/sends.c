@@ -159,10 +159,12 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
     s->asked = true;
     if (!s->cancel)
         s->cancel = status;
-    if (s->where == SEND_WAITING)
+    if (s->where == SEND_WAITING) {
+        const uint32_t ops = ch->ops;
         send_over(s, s->cancel, RDMAD_FAILED_UNTOUCHED);
-    if (s->op != op)
-        return; /* it has ended */
+        if (ch->ops != ops)
+            return; /* it has ended, and s has gone */
+    }
     if (again && op->deadline_ns > ch->worker->now_ns && !answer_lost(ch))
         return; /* asked for twice: the first goes on */
     if (ch->remote && (again || answer_lost(ch))) {

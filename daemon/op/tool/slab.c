@@ -18,9 +18,14 @@ void slab_init(struct slab *s, size_t size, struct mailbox *reaper) {
     list_init(&s->full);
 }
 
+static void unmap_chunk(struct slab_chunk *chunk) {
+    ASAN_UNPOISON_MEMORY_REGION(chunk, SLAB_CHUNK); /* whoever maps something there next has it */
+    munmap(chunk, SLAB_CHUNK);
+}
+
 static void unmap_all(struct list *chunks) {
     for (struct list *pos; (pos = list_pop(chunks));)
-        munmap(list_entry(pos, struct slab_chunk, node), SLAB_CHUNK);
+        unmap_chunk(list_entry(pos, struct slab_chunk, node));
 }
 
 void slab_fini(struct slab *s) {
@@ -56,6 +61,7 @@ bool slab_grow(struct slab *s) {
         struct slab_item *item = (struct slab_item *)(bytes + HEAD + i * s->size);
         item->next = chunk->free;
         chunk->free = item;
+        ASAN_POISON_MEMORY_REGION(item, s->size);
     }
     list_init(&chunk->node);
     list_append(&s->partial, &chunk->node);
@@ -65,7 +71,7 @@ bool slab_grow(struct slab *s) {
 }
 
 static void unmap(struct mail *mail) {
-    munmap(container_of(mail, struct slab_chunk, mail), SLAB_CHUNK);
+    unmap_chunk(container_of(mail, struct slab_chunk, mail));
 }
 
 void slab_shrink(struct slab *s, struct slab_chunk *unused) {

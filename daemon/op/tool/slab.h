@@ -6,6 +6,9 @@
  * chunk is found from its address. Chunks of which nothing is in use are given back to the system,
  * all but SLAB_KEPT. So a client that has now a thousand ops in flight and now none never waits for
  * memory, and what a crowd of ops took is free for others when they have ended. Not thread-safe.
+ *
+ * Another thread may unmap what was given back, so it may not be read any more, though mostly it
+ * could. AddressSanitizer is told so.
  */
 #ifndef RDMAD_OP_SLAB_H
 #define RDMAD_OP_SLAB_H
@@ -15,6 +18,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#endif
 
 #define SLAB_CHUNK ((size_t)64 << 10)
 #define SLAB_KEPT 16u
@@ -58,6 +68,7 @@ static inline void *slab_get(struct slab *s) {
         return NULL;
     struct slab_chunk *chunk = list_entry(s->partial.next, struct slab_chunk, node);
     struct slab_item *item = chunk->free;
+    ASAN_UNPOISON_MEMORY_REGION(item, s->size);
     chunk->free = item->next;
     if (chunk->used++ == 0)
         s->unused--;
@@ -77,6 +88,7 @@ static inline void slab_put(struct slab *s, void *object) {
     }
     item->next = chunk->free;
     chunk->free = item;
+    ASAN_POISON_MEMORY_REGION(item, s->size);
     if (--chunk->used == 0 && s->unused++ >= SLAB_KEPT)
         slab_shrink(s, chunk);
 }
