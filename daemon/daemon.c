@@ -396,6 +396,7 @@ static int daemon_start(struct daemon *d, struct error *err) {
     if (d->lock < 0)
         return d->lock;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* if whoever started us ignores it, nobody can be waited for */
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
     hole_guard_install();

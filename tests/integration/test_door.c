@@ -361,6 +361,16 @@ static void the_porter_ends_with_a_daemon_that_is_killed(void) {
     tdaemon_stop(d);
 }
 
+/* As an ignored signal outlives exec, a supervisor's choice is the daemon's at first. */
+static void a_porter_is_replaced_though_who_started_the_daemon_ignores_its_children(void) {
+    signal(SIGCHLD, SIG_IGN);
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    signal(SIGCHLD, SIG_DFL);
+    tdaemon_kill_porter(d);
+    close(raw_session(tdaemon_dir(d)));
+    tdaemon_stop(d);
+}
+
 /* ---- control.sock -----------------------------------------------------------------------------
  */
 
@@ -552,6 +562,7 @@ TEST_MAIN(CASE(lingering_sockets_in_packets_hold_up_nobody),
           CASE(who_waits_for_its_own_descriptor_is_served_otherwise),
           CASE(a_porter_that_was_killed_is_replaced_and_sessions_go_on),
           CASE(the_porter_has_no_privileges), CASE(the_porter_ends_with_a_daemon_that_is_killed),
+          CASE(a_porter_is_replaced_though_who_started_the_daemon_ignores_its_children),
           CASE(descriptors_on_the_administrations_socket_hold_up_nobody),
           CASE(while_the_porter_is_behind_nobody_is_let_in_at_either_socket),
           CASE(socket_group_holds_whatever_the_sockets_mode),
