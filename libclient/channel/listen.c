@@ -112,8 +112,11 @@ static bool service_is_there(const struct rdmad_session *s, const struct rdmad_s
 
 static void service_resumed(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_service_listen_rep *reply = call->reply;
+    struct rdmad_service_close_req gone = {.service = reply->service};
     if (service_is_there(s, call->object.service))
         call->object.service->number = reply->service;
+    else
+        rdmad_control_post(s, RDMAD_MSG_SERVICE_CLOSE, &gone, sizeof(gone));
 }
 
 /* What is kept of its budget beyond what a request has room for. */

@@ -87,12 +87,16 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
 
 int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
     RDMAD_LIVE(lease, LEASE);
-    struct rdmad_lease_renew_req request = {.lease = lease->id, .ttl_ns = rdmad_ms_to_ns(ttl_ms)};
+    struct rdmad_lease_renew_req request = {.ttl_ns = rdmad_ms_to_ns(ttl_ms)};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_RENEW,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .fill = rdmad_lease_fill_number,
+                              .object.lease = lease};
     uint64_t sent = rdmad_boottime_ns();
     int rc = rdmad_lease_owner_only(lease, "renew");
     if (!rc)
-        rc = rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_RENEW, &request, sizeof(request),
-                                false);
+        rc = rdmad_control_call(lease->session, &call);
     if (rc)
         return rc;
     pthread_mutex_lock(&lease->session->lock);
@@ -104,9 +108,10 @@ int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
 
 int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
     RDMAD_LIVE(lease, LEASE);
-    struct rdmad_lease_stat_req request = {.lease = lease->id};
+    struct rdmad_lease_stat_req request = {.lease = 0};
     struct rdmad_lease_stat_rep reply = {.lease = 0};
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_STAT, request, reply)};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_STAT, request, reply),
+                              .fill = rdmad_lease_fill_number, .object.lease = lease};
     int rc = rdmad_lease_owner_only(lease, "ask for the use of");
     if (!rc)
         rc = rdmad_sized_check(lease->session, &rdmad_sized_lease_audit, out);

@@ -52,6 +52,16 @@ void rdmad_lease_renumber(struct rdmad_lease *lease, uint64_t id) {
     lease_link(lease);
 }
 
+void rdmad_lease_fill_number(struct rdmad_session *s, const struct rdmad_call *call,
+                             void *request) {
+    _Static_assert(offsetof(struct rdmad_lease_revoke_req, lease) == 0 &&
+                       offsetof(struct rdmad_lease_renew_req, lease) == 0 &&
+                       offsetof(struct rdmad_lease_stat_req, lease) == 0,
+                   "the number comes first");
+    (void)s;
+    memcpy(request, &call->object.lease->id, sizeof(call->object.lease->id));
+}
+
 void rdmad_lease_forget(struct rdmad_lease *lease) {
     struct rdmad_session *s = lease->session;
     pthread_mutex_lock(&s->lock);

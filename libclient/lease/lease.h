@@ -76,6 +76,9 @@ void rdmad_lease_forget(struct rdmad_lease *lease);
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);
 
+/* With the lock, a call's fill: a request about an own lease begins with the number that it has by
+ * now. A published one has another at each daemon. */
+void rdmad_lease_fill_number(struct rdmad_session *s, const struct rdmad_call *call, void *request);
 /* With the lock: an own lease has that number now. */
 void rdmad_lease_renumber(struct rdmad_lease *lease, uint64_t id);
 /* Hands the leases that were granted to the daemon that takes the session over. What that does not

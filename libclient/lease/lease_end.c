@@ -12,9 +12,14 @@ static void lease_tell_release(struct rdmad_lease *lease) {
 }
 
 static int lease_tell_revoke(struct rdmad_lease *lease, bool quiet) {
-    struct rdmad_lease_revoke_req request = {.lease = lease->id};
-    return rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_REVOKE, &request, sizeof(request),
-                              quiet);
+    struct rdmad_lease_revoke_req request = {.lease = 0};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_REVOKE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .fill = rdmad_lease_fill_number,
+                              .quiet = quiet,
+                              .object.lease = lease};
+    return rdmad_control_call(lease->session, &call);
 }
 
 static int lease_has_ended(struct rdmad_lease *lease) {

@@ -86,6 +86,9 @@ struct grant_again {
     struct rdmad_lease_grant_rep reply;
     bool named;
 };
+#define GRANT_AGAIN_OF(at)                                                                      \
+    ((const struct grant_again *)(const void *)((const char *)(at)-offsetof(struct grant_again, \
+                                                                            reply)))
 
 /* Fills in the request. False: there is nothing to ask. */
 static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
@@ -109,8 +112,17 @@ static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
     return alive;
 }
 
-/* With the lock. */
-static void grant_accept(struct rdmad_lease *lease, const struct rdmad_lease_grant_rep *reply) {
+/* With the lock. It has the number that events of it have from here on. The program may have let
+ * go of it meanwhile, and could not be asked to end it. */
+static void grant_accept(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_lease_grant_rep *reply = call->reply;
+    const struct grant_again *again = GRANT_AGAIN_OF(reply);
+    struct rdmad_lease_revoke_req gone = {.lease = reply->lease};
+    struct rdmad_lease *lease = rdmad_lease_find(s, true, again->number);
+    if (!lease) {
+        rdmad_control_post(s, RDMAD_MSG_LEASE_REVOKE, &gone, sizeof(gone));
+        return;
+    }
     if (lease->id != reply->lease) {
         rdmad_parts_renumber(lease->session, lease->id, reply->lease);
         rdmad_lease_renumber(lease, reply->lease);
@@ -120,7 +132,8 @@ static void grant_accept(struct rdmad_lease *lease, const struct rdmad_lease_gra
 }
 
 static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_RESUME, again->request, again->reply)};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_RESUME, again->request, again->reply),
+                              .accept = grant_accept};
     if (again->named) {
         again->request.grant.ttl_ns = again->request.left_ns;
         call.type = RDMAD_MSG_LEASE_GRANT;
@@ -130,9 +143,7 @@ static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
     int rc = rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
     struct rdmad_lease *lease = rdmad_lease_find(s, true, again->number);
-    if (lease && !rc)
-        grant_accept(lease, &again->reply);
-    else if (lease && !lease->ended && rc != RDMAD_E_DAEMON_LOST)
+    if (rc && lease && !lease->ended && rc != RDMAD_E_DAEMON_LOST)
         lease_stays_away(lease, rc, rdmad_error_said(s));
     pthread_mutex_unlock(&s->lock);
     return rc;
@@ -173,9 +184,12 @@ static bool attach_may_come(int rc) {
 static void attach_accept(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_attach_resume_req *request = call->request;
     const struct rdmad_lease_attach_rep *reply = call->reply;
+    struct rdmad_lease_release_req gone = {.handle = request->handle};
     struct rdmad_lease *lease = rdmad_lease_find(s, false, request->handle);
+    if (!lease) /* the program has let go of it, when the daemon did not have it yet */
+        rdmad_control_post(s, RDMAD_MSG_LEASE_RELEASE, &gone, sizeof(gone));
     if (!lease || lease->ended)
-        return; /* and the program lets go of it */
+        return; /* or the program lets go of it */
     lease->away = false;
     if (lease->id != reply->lease)
         lease->id = reply->lease; /* of a lease that was published, and granted anew */

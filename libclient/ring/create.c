@@ -228,7 +228,7 @@ int rdmad_ring_create(rdmad_session *s, uint32_t entries, rdmad_ring **out) {
 
 void rdmad_rings_watch(struct rdmad_session *s) {
     for (struct rdmad_ring *r = s->rings; r; r = r->next) {
-        if (r->watched)
+        if (r->watched && !r->out_of_loops)
             rdmad_event_watch(s, r->wakeup);
     }
 }
@@ -241,8 +241,10 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
         assert(*at);
     *at = r->next;
     rdmad_holds_remove(s, &r->holds);
+    if (r->watched) /* a close would not do: a child of the program's may have it, too */
+        rdmad_event_unwatch(s, r->wakeup);
     pthread_mutex_unlock(&s->lock);
-    close(r->wakeup); /* also leaves the session's descriptor */
+    close(r->wakeup);
     close(r->doorbell);
     if (r->epoll >= 0)
         close(r->epoll);

@@ -186,6 +186,7 @@ static void ring_leave_loops(struct rdmad_ring *r) {
     loop_change(r->epoll, EPOLL_CTL_DEL, r->wakeup);
     loop_change(r->epoll, EPOLL_CTL_ADD, s->back_fd);
     pthread_mutex_lock(&s->lock);
+    r->out_of_loops = true;
     if (r->watched)
         rdmad_event_unwatch(s, r->wakeup);
     pthread_mutex_unlock(&s->lock);

@@ -116,6 +116,7 @@ static void revive_fields(struct rdmad_ring *r, uint64_t number, uint32_t resume
 /* With the lock. */
 static void revive_loops(struct rdmad_ring *r) {
     struct epoll_event e = {.events = EPOLLIN};
+    r->out_of_loops = false;
     if (r->watched)
         rdmad_event_watch(r->session, r->wakeup);
     if (r->epoll < 0)

@@ -137,6 +137,7 @@ struct rdmad_ring {
     int doorbell; /* an eventfd, by which we wake the daemon */
     int epoll;    /* rdmad_ring_fd's, of the wakeups of one daemon after the other; -1: none */
     bool watched;
+    bool out_of_loops; /* under the session's lock: its daemon has gone, and loops were told so */
     uint32_t entries, cq_entries;
 
     struct rdmad_slot *slot; /* entries, and the blocking cancel's */

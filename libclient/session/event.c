@@ -138,7 +138,8 @@ static int session_fd_make(struct rdmad_session *s) {
     }
     s->epoll = epoll;
     s->event_fd = event_fd;
-    rdmad_event_watch(s, s->sock);
+    if (rdmad_is_open(s)) /* that of a daemon which has gone is readable for ever */
+        rdmad_event_watch(s, s->sock);
     rdmad_event_watch(s, s->event_fd);
     rdmad_rings_watch(s);
     rdmad_event_signal(s);
