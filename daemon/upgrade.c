@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #define LOOK_MS 100 /* whether it is given up */
+#define END_MS 1000 /* after SIGKILL */
 #define SAID_MAX 160u
 
 struct upgrade {
@@ -144,15 +145,18 @@ static bool trial_wait(struct trial *t, const struct upgrade *u) {
     return ended;
 }
 
-/* It is gone after this, and was told to be with all that it has started. */
-static int trial_end(struct trial *t) {
-    int status = 0;
+/* It is told to go with all that it has started. False: it has not within END_MS, as what stands
+ * still in the kernel cannot (a dead disk, a descriptor whose close a client holds up). Then nobody
+ * waits for it. */
+static bool trial_end(struct trial *t, int *status) {
+    uint64_t end_ns = clock_now_ns() + END_MS * NSEC_PER_MSEC;
+    bool ended;
     kill(-t->pid, SIGKILL);
-    while (waitpid(t->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    while (!(ended = waitpid(t->pid, status, WNOHANG) == t->pid) && clock_now_ns() < end_ns)
+        poll(&(struct pollfd){.fd = t->pidfd, .events = POLLIN}, 1, LOOK_MS);
     if (t->pidfd >= 0)
         close(t->pidfd);
-    return status;
+    return ended;
 }
 
 static void trial_judge(const struct trial *t, const char *program, bool ended, int status,
@@ -195,8 +199,9 @@ static void upgrade_try(struct upgrade *u) {
                   "no upgrade: %.160s cannot be run, so this rdmad goes on: %s", u->tried,
                   strerror(failed));
     } else {
-        bool ended = trial_wait(&t, u);
-        trial_judge(&t, u->tried, ended, trial_end(&t), &u->result);
+        int status = 0;
+        bool ended = trial_wait(&t, u), gone = trial_end(&t, &status);
+        trial_judge(&t, u->tried, ended && gone, status, &u->result);
     }
     if (t.out >= 0)
         close(t.out);
