@@ -6,22 +6,15 @@
  * AddressSanitizer sees no end of a mapping, so under it memory is allocated, and dumped.
  */
 #include "daemon/base/undumped.h"
+#include "daemon/base/sanitizer.h"
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WATCHED 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define WATCHED 1
-#endif
 
 void undumped_mark(void *memory, size_t bytes) {
     (void)madvise(memory, bytes, MADV_DONTDUMP);
 }
 
-#ifdef WATCHED
+#ifdef SANITIZED_ADDRESS
 
 void *undumped_new(size_t bytes) {
     return calloc(1, bytes);

@@ -4,13 +4,14 @@
  * there is a bound to how high they go.
  */
 #include "daemon/base/upper_fd.h"
+#include "daemon/base/sanitizer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_THREAD__
+#ifdef SANITIZED_THREAD
 /* It takes what passes through a socket for an order of its threads, but does not know the sockets
  * that fcntl makes. So nothing is moved there. */
 #define LEAST_MAX 1

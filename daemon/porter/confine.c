@@ -9,6 +9,7 @@
  * this down: the porter has none but the C library, which is the point of it.
  */
 #include "daemon/porter/confine.h"
+#include "daemon/base/sanitizer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -29,11 +30,7 @@
 #define ARCH AUDIT_ARCH_AARCH64
 #endif
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#undef ARCH
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(SANITIZED_ADDRESS) || defined(SANITIZED_THREAD)
 #undef ARCH
 #endif
 

@@ -411,7 +411,7 @@ RDMAD_API void *rdmad_lease_get_user(const rdmad_lease *lease);
 
 struct rdmad_lease_info {
     size_t size;
-    uint64_t id;     /* the owner's number */
+    uint64_t id;     /* the owner's number; of a published one another at each daemon */
     uint64_t length; /* bytes */
     uint64_t ttl_ms; /* left, rounded up; 0 when ended */
     uint32_t rights;

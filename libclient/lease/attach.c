@@ -130,7 +130,7 @@ int rdmad_lease_hand_over(rdmad_lease *lease) {
         rc = rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_HAND_OVER, &request,
                                 sizeof(request), false);
     if (!rc) {
-        rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, __func__);
+        rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, rdmad_lease_number(lease), __func__);
         rdmad_lease_forget(lease);
     }
     return rc;

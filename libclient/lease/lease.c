@@ -48,7 +48,8 @@ static void lease_unlink(struct rdmad_lease *lease) {
 
 void rdmad_lease_renumber(struct rdmad_lease *lease, uint64_t id) {
     lease_unlink(lease);
-    lease->id = lease->lent.lease = id;
+    __atomic_store_n(&lease->id, id, __ATOMIC_RELAXED);
+    lease->lent.lease = id;
     lease_link(lease);
 }
 
@@ -59,7 +60,7 @@ void rdmad_lease_fill_number(struct rdmad_session *s, const struct rdmad_call *c
                        offsetof(struct rdmad_lease_stat_req, lease) == 0,
                    "the number comes first");
     (void)s;
-    memcpy(request, &call->object.lease->id, sizeof(call->object.lease->id));
+    *(uint64_t *)request = call->object.lease->id;
 }
 
 void rdmad_lease_forget(struct rdmad_lease *lease) {

@@ -76,8 +76,12 @@ void rdmad_lease_forget(struct rdmad_lease *lease);
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);
 
+/* Its number by now; any thread. A published one's changes while one daemon follows another. */
+static inline uint64_t rdmad_lease_number(const struct rdmad_lease *lease) {
+    return __atomic_load_n(&lease->id, __ATOMIC_RELAXED);
+}
 /* With the lock, a call's fill: a request about an own lease begins with the number that it has by
- * now. A published one has another at each daemon. */
+ * now. */
 void rdmad_lease_fill_number(struct rdmad_session *s, const struct rdmad_call *call, void *request);
 /* With the lock: an own lease has that number now. */
 void rdmad_lease_renumber(struct rdmad_lease *lease, uint64_t id);

@@ -50,7 +50,7 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
 void rdmad_lease_free(rdmad_lease *lease) {
     if (!lease)
         return;
-    rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, __func__);
+    rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, rdmad_lease_number(lease), __func__);
     struct rdmad_session *s = lease->session;
     if (!rdmad_is_lost(s)) {
         if (!rdmad_lease_is_own(lease))

@@ -86,9 +86,6 @@ struct grant_again {
     struct rdmad_lease_grant_rep reply;
     bool named;
 };
-#define GRANT_AGAIN_OF(at)                                                                      \
-    ((const struct grant_again *)(const void *)((const char *)(at)-offsetof(struct grant_again, \
-                                                                            reply)))
 
 /* Fills in the request. False: there is nothing to ask. */
 static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
@@ -116,9 +113,8 @@ static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
  * go of it meanwhile, and could not be asked to end it. */
 static void grant_accept(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_grant_rep *reply = call->reply;
-    const struct grant_again *again = GRANT_AGAIN_OF(reply);
     struct rdmad_lease_revoke_req gone = {.lease = reply->lease};
-    struct rdmad_lease *lease = rdmad_lease_find(s, true, again->number);
+    struct rdmad_lease *lease = rdmad_lease_find(s, true, call->object.number);
     if (!lease) {
         rdmad_control_post(s, RDMAD_MSG_LEASE_REVOKE, &gone, sizeof(gone));
         return;
@@ -133,7 +129,7 @@ static void grant_accept(struct rdmad_session *s, const struct rdmad_call *call)
 
 static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_RESUME, again->request, again->reply),
-                              .accept = grant_accept};
+                              .accept = grant_accept, .object.number = again->number};
     if (again->named) {
         again->request.grant.ttl_ns = again->request.left_ns;
         call.type = RDMAD_MSG_LEASE_GRANT;
@@ -189,10 +185,10 @@ static void attach_accept(struct rdmad_session *s, const struct rdmad_call *call
     if (!lease) /* the program has let go of it, when the daemon did not have it yet */
         rdmad_control_post(s, RDMAD_MSG_LEASE_RELEASE, &gone, sizeof(gone));
     if (!lease || lease->ended)
-        return; /* or the program lets go of it */
+        return; /* the program lets go of what has ended */
     lease->away = false;
-    if (lease->id != reply->lease)
-        lease->id = reply->lease; /* of a lease that was published, and granted anew */
+    if (lease->id != reply->lease) /* of a lease that was published, and granted anew */
+        __atomic_store_n(&lease->id, reply->lease, __ATOMIC_RELAXED);
     lease->deadline_ns = rdmad_ns_later(rdmad_boottime_ns(), reply->ttl_ns);
     if (reply->length != lease->length || reply->rights != lease->rights)
         lease_stays_away(lease, RDMAD_E_LEASE_REVOKED, "it is of other terms now");

@@ -104,7 +104,7 @@ static int prep_on_lease(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad
     if (rdmad_lease_is_own(lease) || lease->session != r->session)
         return prep_fail_lease(r, lease);
     if (memory) {
-        rc = prep_memory(r, sqe, opcode, lease->id, memory);
+        rc = prep_memory(r, sqe, opcode, rdmad_lease_number(lease), memory);
         if (rc)
             return rc;
     }
@@ -185,10 +185,10 @@ int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *le
         return rdmad_fail(ring->session, RDMAD_E_INVAL,
                           "lease %llu was not granted by the ring's session: only its owner takes "
                           "its notifications",
-                          (unsigned long long)lease->id);
+                          (unsigned long long)rdmad_lease_number(lease));
     __atomic_store_n(&ring->session->takes_notices, true, __ATOMIC_RELAXED);
     sqe->opcode = RDMAD_OP_NOTIFIED;
-    sqe->lease = lease->id;
+    sqe->lease = rdmad_lease_number(lease);
     return 0;
 }
 

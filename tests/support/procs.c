@@ -101,6 +101,33 @@ unsigned open_fds(pid_t pid) {
     return pid ? count : count - 1; /* our own list counts itself */
 }
 
+unsigned epoll_watches(int epoll) {
+    char path[64], line[256];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
+    FILE *f = fopen(path, "re");
+    CHECK(f, "%s: %s", path, strerror(errno));
+    while (fgets(line, sizeof(line), f))
+        count += strncmp(line, "tfd:", 4) == 0;
+    fclose(f);
+    return count;
+}
+
+pid_t holder_fork(void) {
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    CHECK(pid >= 0, "clone: %s", strerror(errno));
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        pause();
+}
+
+void holder_end(pid_t pid) {
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 uint64_t process_rss_bytes(pid_t pid) {
     char path[64];
     unsigned long long size, resident;

@@ -28,6 +28,13 @@ void process_show_tree(pid_t pid, FILE *to);
 /* Of that name; fails if there is none. */
 pid_t process_find_thread(pid_t pid, const char *name);
 
+/* Of how many descriptors an epoll of this process tells. */
+unsigned epoll_watches(int epoll);
+/* A child that does nothing and has all descriptors, as each has until it calls exec; no handlers
+ * of pthread_atfork have run. It ends with this process. */
+pid_t holder_fork(void);
+void holder_end(pid_t pid);
+
 /* SIGSTOP. It need not be a child; each of its threads stands still when this returns, which one
  * may not that is in the kernel, or waits for the processor, when kill() does. */
 void process_stop(pid_t pid);

@@ -6,7 +6,7 @@ rdmad_test(unit_client_ring unit/test_client_ring.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
 foreach(test away batch cancel channel copies dispatch fork keepalive let_go presence versions)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/client_rig.c unit/fake_daemon.c
-    LINK librdmad_static rdmad_common LABELS unit)
+    LINK librdmad_static rdmad_common rdmad_test_support LABELS unit)
 endforeach()
 foreach(test channel_resume recv_resume)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/away_rig.c unit/client_rig.c

@@ -40,6 +40,19 @@ void rig_tear_down(void) {
     fake_stop(&fake);
 }
 
+void rig_daemon_follows(void) {
+    fake_go(&fake);
+    usleep(100000);
+    fake_come_back(&fake);
+}
+
+void rig_await_event(uint32_t type) {
+    struct rdmad_event e = RDMAD_EVENT_INIT;
+    do
+        cr_assert_eq(rdmad_next_event(s, 20000, &e), 0, "%s", rdmad_last_error(s));
+    while (e.type != type);
+}
+
 struct rdmad_sqe *rig_prep_write(uint64_t user_data) {
     struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
     char *buffer = memory + (buffers++ % 1024) * 64;

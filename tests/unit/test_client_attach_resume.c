@@ -68,15 +68,6 @@ static unsigned least_asked(void) {
     return least;
 }
 
-static void daemon_is_another(void) {
-    struct rdmad_event e = RDMAD_EVENT_INIT;
-    fake_go(&fake);
-    usleep(20000);
-    fake_come_back(&fake);
-    cr_assert_eq(rdmad_next_event(s, PATIENCE_MS, &e), 0, "%s", rdmad_last_error(s));
-    cr_assert_eq(e.type, RDMAD_EVENT_SESSION_RESUMED, "%u: %s", e.type, e.text);
-}
-
 static void expect_alive(void) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
     cr_expect_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT, "%u: %s", e.type, e.text);
@@ -88,7 +79,8 @@ static void expect_alive(void) {
 }
 
 Test(attach_resume, each_handle_has_its_turn_however_slow_the_answers_are) {
-    daemon_is_another();
+    rig_daemon_follows();
+    rig_await_event(RDMAD_EVENT_SESSION_RESUMED);
     cr_expect_geq(least_asked(), 1, "the session is opened before each was asked for once");
     for (unsigned ms = 0; ms < PATIENCE_MS && least_asked() < 3; ms += 10)
         usleep(10000);

@@ -2,15 +2,12 @@
 /* A session belongs to the process that opened it: a child of fork cannot use it, and cannot harm
  * it. (That it ends with that process: tests/integration/test_kill_client.c.) */
 #include "libclient/memory/pool.h" /* first: its parameters are named as our globals */
+#include "tests/support/procs.h"
 #include "tests/unit/client_rig.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,34 +28,18 @@ static void in_child(int (*fn)(void)) {
     cr_assert_eq(WEXITSTATUS(status), 0, "the child gave up at step %d", WEXITSTATUS(status));
 }
 
-/* How many descriptors the session's own tells of. */
-static unsigned watched(void) {
-    char path[64], line[256];
-    unsigned n = 0;
-    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", rdmad_session_fd(s));
-    FILE *f = fopen(path, "re");
-    cr_assert_not_null(f);
-    while (fgets(line, sizeof(line), f))
-        n += strncmp(line, "tfd:", 4) == 0;
-    fclose(f);
-    return n;
-}
-
 /* As a child of vfork has all descriptors until it calls exec. */
 Test(fork, a_ring_that_is_destroyed_is_not_told_of_while_a_child_has_its_descriptors) {
     rdmad_ring *another;
-    unsigned before = watched();
+    int fd = rdmad_session_fd(s);
+    unsigned before = epoll_watches(fd);
 
     cr_assert_eq(rdmad_ring_create(s, 4, &another), 0, "%s", rdmad_last_error(s));
-    cr_assert_eq(watched(), before + 1);
-    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); /* no handlers run */
-    if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
-        for (;;)
-            pause();
+    cr_assert_eq(epoll_watches(fd), before + 1);
+    pid_t child = holder_fork();
     rdmad_ring_destroy(another);
-    cr_expect_eq(watched(), before);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
+    cr_expect_eq(epoll_watches(fd), before);
+    holder_end(child);
 }
 
 static int just_close(void) {

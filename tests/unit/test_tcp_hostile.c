@@ -7,11 +7,7 @@
 #include "tests/support/procs.h"
 #include "tests/unit/tcp_raw.h"
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define BIG ((size_t)256 << 10)
@@ -90,17 +86,8 @@ Test(tcp_hostile, sixteen_random_bytes_hold_nothing_for_long) {
     pair_close(&p);
 }
 
-/* Of how many descriptors the engine's epoll tells. */
 static unsigned watched(const struct side *s) {
-    char path[64], line[256];
-    unsigned n = 0;
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", s->fabric->ops->wait_fd(s->fabric));
-    FILE *f = fopen(path, "re");
-    cr_assert_not_null(f);
-    while (fgets(line, sizeof line, f))
-        n += strncmp(line, "tfd:", 4) == 0;
-    fclose(f);
-    return n;
+    return epoll_watches(s->fabric->ops->wait_fd(s->fabric));
 }
 
 /* Whoever is forked has all descriptors until it calls exec, so they tell of events. */
@@ -110,23 +97,18 @@ Test(tcp_hostile, who_has_ended_is_not_called_while_a_child_has_its_descriptor) 
     struct fabric_blob offer = offer_for(&p, STRANGE);
     unsigned owner = watched(&p.owner), lessee = watched(&p.lessee);
     int fd = raw_dial(raw_port(&offer));
-    turns(&p, 100);
-    cr_assert_eq(watched(&p.owner), owner + 1);
-    pid_t child = fork();
-    if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
-        for (;;)
-            pause();
+    PAIR_UNTIL(&p, watched(&p.owner) == owner + 1);
+    pid_t child = holder_fork();
     p.owner.skew_ns += 6 * NSEC_PER_SEC; /* beyond connect_timeout_ns */
     fabric_tcp.link_close(p.link);
     p.link = NULL;
     turns(&p, 100);
     cr_expect_eq(watched(&p.owner), owner);
     cr_expect_eq(watched(&p.lessee), lessee - 1);
-    shutdown(fd, SHUT_WR); /* an event for both, whose memory has gone */
+    shutdown(fd, SHUT_WR); /* events for both, whose memory has gone */
     fabric_tcp.expel(p.owner.fabric, LESSEE);
+    holder_end(child);
     turns(&p, 100);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
     close(fd);
     pair_close(&p);
 }

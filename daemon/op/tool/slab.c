@@ -19,7 +19,7 @@ void slab_init(struct slab *s, size_t size, struct mailbox *reaper) {
 }
 
 static void unmap_chunk(struct slab_chunk *chunk) {
-    ASAN_UNPOISON_MEMORY_REGION(chunk, SLAB_CHUNK); /* whoever maps something there next has it */
+    memory_show(chunk, SLAB_CHUNK); /* whoever maps something there next has it */
     munmap(chunk, SLAB_CHUNK);
 }
 
@@ -61,7 +61,7 @@ bool slab_grow(struct slab *s) {
         struct slab_item *item = (struct slab_item *)(bytes + HEAD + i * s->size);
         item->next = chunk->free;
         chunk->free = item;
-        ASAN_POISON_MEMORY_REGION(item, s->size);
+        memory_hide(item, s->size);
     }
     list_init(&chunk->node);
     list_append(&s->partial, &chunk->node);

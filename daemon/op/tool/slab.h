@@ -15,16 +15,10 @@
 
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/base/sanitizer.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
-#define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
-#endif
 
 #define SLAB_CHUNK ((size_t)64 << 10)
 #define SLAB_KEPT 16u
@@ -68,7 +62,7 @@ static inline void *slab_get(struct slab *s) {
         return NULL;
     struct slab_chunk *chunk = list_entry(s->partial.next, struct slab_chunk, node);
     struct slab_item *item = chunk->free;
-    ASAN_UNPOISON_MEMORY_REGION(item, s->size);
+    memory_show(item, s->size);
     chunk->free = item->next;
     if (chunk->used++ == 0)
         s->unused--;
@@ -88,7 +82,7 @@ static inline void slab_put(struct slab *s, void *object) {
     }
     item->next = chunk->free;
     chunk->free = item;
-    ASAN_POISON_MEMORY_REGION(item, s->size);
+    memory_hide(item, s->size);
     if (--chunk->used == 0 && s->unused++ >= SLAB_KEPT)
         slab_shrink(s, chunk);
 }
