@@ -31,7 +31,7 @@ examples                -
 bench                   common/
 daemon/base             common/
 daemon/config           common/ daemon/base/
-daemon/porter           daemon/base/list.h
+daemon/porter           daemon/base/list.h common/sanitizer.h
 daemon/ipc              common/ daemon/base/ daemon/porter/messages.h
 daemon/fabric           common/ daemon/base/
 daemon/fabric/local     common/ daemon/base/ daemon/fabric/fabric.h

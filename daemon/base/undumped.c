@@ -6,7 +6,7 @@
  * AddressSanitizer sees no end of a mapping, so under it memory is allocated, and dumped.
  */
 #include "daemon/base/undumped.h"
-#include "daemon/base/sanitizer.h"
+#include "common/sanitizer.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 

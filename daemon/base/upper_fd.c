@@ -4,7 +4,7 @@
  * there is a bound to how high they go.
  */
 #include "daemon/base/upper_fd.h"
-#include "daemon/base/sanitizer.h"
+#include "common/sanitizer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -9,7 +9,7 @@
  * this down: the porter has none but the C library, which is the point of it.
  */
 #include "daemon/porter/confine.h"
-#include "daemon/base/sanitizer.h"
+#include "common/sanitizer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>

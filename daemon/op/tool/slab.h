@@ -13,9 +13,9 @@
 #ifndef RDMAD_OP_SLAB_H
 #define RDMAD_OP_SLAB_H
 
+#include "common/sanitizer.h"
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
-#include "daemon/base/sanitizer.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

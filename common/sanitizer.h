@@ -2,8 +2,8 @@
 /*
  * sanitizer.h - whether a sanitizer watches this build, as gcc says it and as clang does.
  */
-#ifndef RDMAD_BASE_SANITIZER_H
-#define RDMAD_BASE_SANITIZER_H
+#ifndef RDMAD_COMMON_SANITIZER_H
+#define RDMAD_COMMON_SANITIZER_H
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
