@@ -5,10 +5,6 @@
 #
 # need_packages installs what is missing and says so; it asks nothing of a machine that has it all,
 # not even to be root or to be online.
-#
-# Programs are those of these packages, also where others of the same name come first: a python3 that is
-# a wrapper has none of Debian's modules, and may take ten times as long to start.
-PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 
 # shellcheck disable=SC2034 # used by those who source this
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libssl-dev libsystemd-dev libxxhash-dev systemtap-sdt-dev

@@ -291,6 +291,19 @@ static int judge(struct history *h, char *said, size_t size) {
     return rc;
 }
 
+/* On a busy machine the programs may not have begun yet when others would be done. */
+static void await_messages(const struct board *b) {
+    for (uint64_t since = now_ms();; sleep_ms(10)) {
+        unsigned heard = 0;
+        for (unsigned i = 0; i < 2; i++)
+            heard += __atomic_load_n(&b->heard[i], __ATOMIC_SEQ_CST);
+        if (heard == 2 && __atomic_load_n(&b->cache_read, __ATOMIC_SEQ_CST))
+            return;
+        CHECK(now_ms() - since < TEST_PATIENCE_MS,
+              "no message has come to %u services, or no get found anything", 2 - heard);
+    }
+}
+
 static void what_was_seen_can_have_been(void) {
     struct history h;
     char said[16384];
@@ -298,6 +311,7 @@ static void what_was_seen_can_have_been(void) {
     const unsigned asked = SECONDS * test_scale();
     const unsigned seconds = asked < LONGEST_S ? asked : LONGEST_S;
     history_begin(&h, LIE_NONE);
+    await_messages(h.board);
     for (uint64_t until = now_ms() + 1000ull * seconds;
          now_ms() < until && __atomic_load_n(&h.board->clients, __ATOMIC_SEQ_CST) < MOST_CLIENTS;)
         one_fault(&h);
@@ -396,19 +410,6 @@ static void killed_daemons_cost_a_moment_and_nothing_else(void) {
 }
 
 /* ---- the whole way, from a program that lies to the verdict ---------------------------------- */
-
-/* On a busy machine the programs may not have begun yet when others would be done. */
-static void await_messages(const struct board *b) {
-    for (uint64_t since = now_ms();; sleep_ms(10)) {
-        unsigned heard = 0;
-        for (unsigned i = 0; i < 2; i++)
-            heard += __atomic_load_n(&b->heard[i], __ATOMIC_SEQ_CST);
-        if (heard == 2 && __atomic_load_n(&b->cache_read, __ATOMIC_SEQ_CST))
-            return;
-        CHECK(now_ms() - since < TEST_PATIENCE_MS,
-              "no message has come to %u services, or no get found anything", 2 - heard);
-    }
-}
 
 static int judge_a_lie(enum lie lie, unsigned ms, char *said, size_t size) {
     struct history h;
