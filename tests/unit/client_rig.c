@@ -46,11 +46,10 @@ void rig_daemon_follows(void) {
     fake_come_back(&fake);
 }
 
-void rig_await_event(uint32_t type) {
+void rig_expect_event(uint32_t type) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
-    do
-        cr_assert_eq(rdmad_next_event(s, 20000, &e), 0, "%s", rdmad_last_error(s));
-    while (e.type != type);
+    cr_assert_eq(rdmad_next_event(s, 20000, &e), 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(e.type, type, "%u: %s", e.type, e.text);
 }
 
 struct rdmad_sqe *rig_prep_write(uint64_t user_data) {

@@ -23,8 +23,8 @@ void rig_tear_down(void);
 
 /* The daemon goes, and a while later there is the next. */
 void rig_daemon_follows(void);
-/* Takes events until there is one of that type. */
-void rig_await_event(uint32_t type);
+/* The next event is of that type. */
+void rig_expect_event(uint32_t type);
 
 /* Reserves and prepares a write of 64 bytes; every one has a buffer of its own. */
 struct rdmad_sqe *rig_prep_write(uint64_t user_data);

@@ -9,6 +9,7 @@
 #ifndef RDMAD_TESTS_OP_RIG_H
 #define RDMAD_TESTS_OP_RIG_H
 
+#include "common/sanitizer.h"
 #include "daemon/op/channel/channel.h"
 #include "daemon/op/engine/kind.h"
 #include "daemon/op/engine/part.h"
@@ -22,7 +23,7 @@
 #include "tests/support/sim.h"
 
 /* A count that the plain build takes in full and ASan, which is ten times slower, a fifth of. */
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SANITIZED_ADDRESS
 #define RIG_COUNT(n) ((n) / 5u)
 #else
 #define RIG_COUNT(n) (n)

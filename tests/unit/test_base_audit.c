@@ -3,6 +3,7 @@
  * The audit: who had what done is written, in words that harm nobody, however much of it there is
  * and however slow the disk.
  */
+#include "common/sanitizer.h"
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_file.h"
 #include "daemon/base/audit_limit.h"
@@ -19,7 +20,7 @@
 
 #define MINUTE (60 * NSEC_PER_SEC)
 /* A million; ASan, ten times slower, sees in a tenth what there is for it to see. */
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SANITIZED_ADDRESS
 #define FLOOD 100000u
 #else
 #define FLOOD 1000000u

@@ -2,6 +2,7 @@
 /*
  * Without memory JSON is read out of a reserve, and what does not fit there is refused.
  */
+#include "common/sanitizer.h"
 #include "daemon/base/json_memory.h"
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@
 #define LARGE (JSON_MEMORY_RESERVE / 4) /* beyond what malloc takes out of what it has already */
 
 static void need_plain_malloc(void) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SANITIZED_ADDRESS
     cr_skip_test("the sanitizer's malloc does not live without memory");
 #endif
 }

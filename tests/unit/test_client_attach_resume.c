@@ -80,7 +80,7 @@ static void expect_alive(void) {
 
 Test(attach_resume, each_handle_has_its_turn_however_slow_the_answers_are) {
     rig_daemon_follows();
-    rig_await_event(RDMAD_EVENT_SESSION_RESUMED);
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
     cr_expect_geq(least_asked(), 1, "the session is opened before each was asked for once");
     for (unsigned ms = 0; ms < PATIENCE_MS && least_asked() < 3; ms += 10)
         usleep(10000);

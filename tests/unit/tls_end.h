@@ -31,16 +31,8 @@ static inline void tls_up(void) {
     cr_assert_str_eq(rig.st.node_name, "here");
 }
 
-/* The clock moves on, for the daemon rests after each handshake; but what other threads compute has
- * some time to be done before, for others may keep them from running. Not for ever: a job may wait
- * for what the test says next. */
+/* The clock moves on, for the daemon rests after each handshake. */
 static inline void pass_time(void) {
-    struct offload_progress p;
-    offload_progress(rig.st.offload, &p);
-    for (int i = 0; i < 20 && (p.oldest || p.waiting); i++) {
-        settle();
-        offload_progress(rig.st.offload, &p);
-    }
     rig_advance(2 * MS);
     settle();
 }
