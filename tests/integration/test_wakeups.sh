@@ -6,14 +6,14 @@
 # operations. One side at a time, because a tracer needs a processor too: on two of them, two tracers
 # and two spinning threads take turns, and what is counted then is the tracers' doing. And where
 # somebody else wants the processors both sides sleep rather than spin (common/crowd.h), so nothing
-# runs beside this, and one run of several in which nobody came is enough.
+# runs beside this, and one run in which nobody came is enough. Other virtual machines of the same
+# host come often, and are not seen; so there are as many tries as fit into a minute and a half.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/daemons.sh"
 
 count=$((100000 * ${RDMAD_TEST_SCALE:-1}))
 
-tries=5
 loop=$RDMAD_BUILD/tests/integration/writes_loop
 
 # calls FILE NAME...: how often these were made. The columns of strace -c are time, seconds, usecs per
@@ -60,7 +60,7 @@ busy_elsewhere() {
     [ "$busy" -gt 20 ]
 }
 
-for ((try = 1; try <= tries; try++)); do
+for ((try = 1; SECONDS < 90; try++)); do
     once "$try"
     [ $((total * 100)) -ge "$count" ] || exit 0
 done
@@ -69,4 +69,4 @@ if busy_elsewhere; then
     exit 77
 fi
 cat "$work"/*.strace
-fail "$total wake-ups and blocking calls for $count writes, $tries times: 1 % is the bound"
+fail "$total wake-ups and blocking calls for $count writes, and no fewer than 1 % in $((try - 1)) tries"
