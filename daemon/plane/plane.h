@@ -465,16 +465,19 @@ void plane_forget(struct plane *p, unsigned fabric, uint64_t peer, uint64_t numb
 /* Drops the peer's connections and its unused offers; its windows stay until closed. */
 void plane_expel(struct plane *p, unsigned fabric, uint64_t peer, plane_done *done, void *arg);
 
-/* Opens a window on the worker of spec->peer. done's blob is the key for the lessee. Close it even
- * if opening it fails. NULL: out of memory; then done is not called. */
+/* Where the notifications of the lessee behind a window go. */
+struct plane_window_notify {
+    uint64_t ref;                /* by which it names the attach */
+    struct plane_session *owner; /* who is told, */
+    uint64_t lease_id;           /* about this lease */
+};
+/* Opens a window on the worker of spec->peer. done's blob is the key for the lessee. notify: it may
+ * notify, over the peer's connections only, as long as there is the window; NULL: it may not. Close
+ * it even if opening it fails. NULL: out of memory; then done is not called. */
 struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
-                                       const struct fabric_window_spec *spec, plane_blob_done *done,
-                                       void *arg);
-/* The lessee behind the window may notify by this reference, over the peer's connections only;
- * owner is told, about lease_id. Call it right after the open, if at all. It ends with the window.
- */
-void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         uint64_t lease_id);
+                                       const struct fabric_window_spec *spec,
+                                       const struct plane_window_notify *notify,
+                                       plane_blob_done *done, void *arg);
 /* Closes the window, if it ever opened, and opens it anew for the peer's link of that number;
  * done's blob is the new key. Not before the open's or the last reopen's done. PEER_LOST: the peer
  * has no link of that number (any more). */

@@ -77,7 +77,7 @@ static int guest_attach(struct guest *g, struct lease *l, struct error *err) {
     struct fabric_window_spec spec = {.peer = GUEST_PEER, .audit = &g->attachment.audit};
     g->attached = true;
     must(l->terms.scope != RDMAD_SCOPE_UID);
-    must((g->attachment.window = plane_window_open(NULL, 0, &spec, window_opened, NULL)));
+    must((g->attachment.window = plane_window_open(NULL, 0, &spec, NULL, window_opened, NULL)));
     return 0;
 }
 

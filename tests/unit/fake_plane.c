@@ -463,14 +463,17 @@ void plane_expel(struct plane *p, unsigned fabric, uint64_t peer, plane_done *do
 }
 
 struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
-                                       const struct fabric_window_spec *spec, plane_blob_done *done,
-                                       void *arg) {
+                                       const struct fabric_window_spec *spec,
+                                       const struct plane_window_notify *notify,
+                                       plane_blob_done *done, void *arg) {
     struct plane_window *w = calloc(1, sizeof(*w));
     (void)p;
     if (!w)
         return NULL;
     struct fake_call *c = note(FAKE_WINDOW_OPEN, spec->peer, w);
     c->window = *spec;
+    if (notify)
+        c->notify = *notify;
     c->fabric = fabric;
     owe_blob(c, done, arg);
     return w;
@@ -489,13 +492,6 @@ void plane_window_close(struct plane_window *w, int reason, plane_done *done, vo
     c->reason = reason;
     owe(c, done, arg);
     free(w);
-}
-
-void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         uint64_t lease_id) {
-    struct fake_call *c = note(FAKE_WINDOW_NOTIFY, ref + (uint64_t)w->token, w);
-    c->other_end = owner;
-    c->notify_lease = lease_id;
 }
 
 void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {

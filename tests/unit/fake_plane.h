@@ -35,7 +35,6 @@ enum fake_kind {
     FAKE_WINDOW_REOPEN,
     FAKE_WINDOW_EXTEND,
     FAKE_WINDOW_CLOSE,
-    FAKE_WINDOW_NOTIFY,
     FAKE_GRANT_ADD,
     FAKE_GRANT_DROP,
     FAKE_CHANNEL_ADD,
@@ -54,15 +53,15 @@ struct fake_call {
     unsigned fabric; /* of a lane, an offer, a window, what is forgotten or expelled */
     bool secured;    /* of a lane or an offer */
     const void *object;
-    void *cookie; /* of a lane, or of a window's notifications */
+    void *cookie; /* of a lane */
     int reason;
     uint32_t count; /* of notifications */
-    uint64_t notify_lease;
     uint64_t deadline_ns;
     struct plane_lease_spec spec;
     struct fabric_blob blob; /* hello, offer or key */
     struct fabric_memory *memory;
     struct fabric_window_spec window;
+    struct plane_window_notify notify; /* ref 0: the window has none */
     struct plane_channel_spec channel;
     uint64_t peer_number;                  /* of a channel's other end, or a lease's owner */
     const struct plane_session *other_end; /* likewise; NULL: at a peer */

@@ -334,7 +334,7 @@ int rig_peer_try(struct rig_peer *p, struct lease *l, const char *address, struc
     if (rc)
         return rc;
     struct fabric_window_spec spec = {.peer = 5, .audit = &p->a.audit};
-    p->a.window = plane_window_open(NULL, 0, &spec, opened, p);
+    p->a.window = plane_window_open(NULL, 0, &spec, NULL, opened, p);
     fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
     return 0;
 }

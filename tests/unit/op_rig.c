@@ -326,8 +326,9 @@ int rig_connect(struct rig *rig, struct plane_lane *lane) {
     return rig_await(rig, &up);
 }
 
-void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
-                   uint32_t rights, uint64_t deadline_ns) {
+void rig_remote_notifies(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
+                         uint32_t rights, uint64_t deadline_ns,
+                         const struct plane_window_notify *notify) {
     *r = (struct rig_remote){.base = base, .length = length, .deadline_ns = deadline_ns};
     r->lane = plane_lane_new(rig->plane[HERE], rig->fabric, 0, false, r);
     plane_lane_peer(r->lane, RIG_OWNER, "there");
@@ -341,9 +342,15 @@ void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t l
                                       .deadline_ns = deadline_ns,
                                       .lease_id = RIG_LEASE,
                                       .audit = &r->audit};
-    r->window = plane_window_open(rig->plane[THERE], rig->fabric, &spec, rig_blob, &window);
+    r->window = plane_window_open(rig->plane[THERE], rig->fabric, &spec, notify, rig_blob, &window);
     cr_assert_eq(rig_await(rig, &window), 0);
     r->key = window.blob;
+    r->notify_ref = notify ? notify->ref : 0;
+}
+
+void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
+                   uint32_t rights, uint64_t deadline_ns) {
+    rig_remote_notifies(rig, r, base, length, rights, deadline_ns, NULL);
 }
 
 void rig_rebuild(struct rig *rig, struct rig_remote *r) {
@@ -423,12 +430,6 @@ void rig_grant(struct rig_client *owner, uint64_t lease_id) {
     struct rig_answer added = {0};
     plane_grant_add(owner->session, lease_id, rig_done, &added);
     cr_assert_eq(rig_await(owner->rig, &added), 0, "%s", added.result.text);
-}
-
-void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref) {
-    plane_window_notify(r->window, ref, owner->session, lease_id);
-    r->notify_ref = ref;
-    rig_settle(owner->rig);
 }
 
 void rig_put(struct rig_client *c, const struct rdmad_sqe *sqe) {

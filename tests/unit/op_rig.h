@@ -125,6 +125,10 @@ int rig_connect(struct rig *rig, struct plane_lane *lane);
 /* Connects a lane and opens a window on base; rig_lease makes it a handle of a client. */
 void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
                    uint32_t rights, uint64_t deadline_ns);
+/* The same, and the lessee behind the window may notify, if notify is not NULL. */
+void rig_remote_notifies(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
+                         uint32_t rights, uint64_t deadline_ns,
+                         const struct plane_window_notify *notify);
 /* After the lane's link broke: another, and the window for it. rig_key then tells the lease. */
 void rig_rebuild(struct rig *rig, struct rig_remote *r);
 void rig_key(struct rig_client *c, const struct rig_remote *r, uint64_t handle);
@@ -136,10 +140,8 @@ void rig_lease_local(struct rig_client *c, uint64_t handle, uint64_t lease_id, v
                      uint64_t length, uint32_t rights, uint64_t deadline_ns,
                      struct fabric_audit *audit);
 
-/* owner grants the lease; a notice of the lessee behind the remote goes to it, as of that lease.
- * Before rig_lease. */
+/* owner may be notified of the lease. */
 void rig_grant(struct rig_client *owner, uint64_t lease_id);
-void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref);
 /* A lease of owner, who is on the same daemon, for c. */
 void rig_lease_of(struct rig_client *c, uint64_t handle, uint64_t lease_id,
                   struct rig_client *owner, void *base, uint64_t length, uint32_t rights,

@@ -42,6 +42,10 @@ static int shim_open(const struct fabric_env *env, struct fabric **out, struct e
     return fabric_sim.open(&shim.env[i], out, err);
 }
 
+static struct plane_window_notify notify_far(uint64_t ref) {
+    return (struct plane_window_notify){.ref = ref, .owner = far.session, .lease_id = RIG_LEASE};
+}
+
 static void up(unsigned workers) {
     struct plane_settings settings;
     rig_defaults(&settings);
@@ -58,8 +62,8 @@ static void up(unsigned workers) {
     rig_client_on(&rig, THERE, &far, 256, 512, BYTES);
     rig_grant(&far, RIG_LEASE);
     rig_grant(&near, NEAR_LEASE);
-    rig_remote_up(&rig, &remote, far.pool, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
-    rig_notify(&remote, &far, RIG_LEASE, REF);
+    const struct plane_window_notify notify = notify_far(REF);
+    rig_remote_notifies(&rig, &remote, far.pool, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &notify);
     rig_lease(&c, &remote, FAR, RIG_LEASE, RDMAD_RIGHTS_ALL);
     rig_lease_of(&c, NEAR, NEAR_LEASE, &near, near.pool, BYTES, RDMAD_RIGHTS_ALL, deadline_ns,
                  &audit);
@@ -437,8 +441,8 @@ Test(notify, a_number_used_before_is_no_second_notice) {
 
 Test(notify, only_a_window_that_may_be_written_brings_notices) {
     struct rig_remote other;
-    rig_remote_up(&rig, &other, far.pool, BYTES, RDMAD_RIGHT_READ, deadline_ns);
-    rig_notify(&other, &far, RIG_LEASE, REF + 1);
+    const struct plane_window_notify notify = notify_far(REF + 1);
+    rig_remote_notifies(&rig, &other, far.pool, BYTES, RDMAD_RIGHT_READ, deadline_ns, &notify);
     told = 0;
     struct notify_message m = message_of(REF + 1, 0);
     tell(RIG_PEER, &m, sizeof(m));

@@ -54,9 +54,10 @@ static void setup(void) {
     rig_client_up(&rig, &c, 512, 1024, BYTES);
     rig_client_on(&rig, THERE, &owner, 512, 1024, BYTES);
     rig_grant(&owner, RIG_LEASE);
-    rig_remote_up(&rig, &remote, owner.pool, BYTES, RDMAD_RIGHTS_ALL,
-                  sim_now() + 1000 * NSEC_PER_SEC);
-    rig_notify(&remote, &owner, RIG_LEASE, REF);
+    const struct plane_window_notify notify = {
+        .ref = REF, .owner = owner.session, .lease_id = RIG_LEASE};
+    rig_remote_notifies(&rig, &remote, owner.pool, BYTES, RDMAD_RIGHTS_ALL,
+                        sim_now() + 1000 * NSEC_PER_SEC, &notify);
     rig_lease(&c, &remote, FAR, RIG_LEASE, RDMAD_RIGHTS_ALL);
 }
 

@@ -60,7 +60,7 @@ static struct plane_window *open_another(struct rig_answer *answer) {
                                       .rights = RDMAD_RIGHTS_ALL,
                                       .deadline_ns = CLOCK_NEVER,
                                       .audit = &remote.audit};
-    return plane_window_open(rig.plane[THERE], rig.fabric, &spec, rig_blob, answer);
+    return plane_window_open(rig.plane[THERE], rig.fabric, &spec, NULL, rig_blob, answer);
 }
 
 Test(windows, a_lazy_window_has_its_key_when_it_is_open) {

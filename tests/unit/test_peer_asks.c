@@ -442,12 +442,11 @@ Test(peer_asks, a_lessee_learns_by_what_reference_it_may_notify) {
     memcpy(m.attach_req.key, l->key, sizeof(l->key));
     raw_send(r, &m);
     AWAIT(fake_pending(FAKE_WINDOW_OPEN) == 1);
-    struct fake_call *notify = fake_call(FAKE_WINDOW_NOTIFY, 0);
-    cr_assert_not_null(notify, "right behind the window's open");
-    cr_expect_eq(notify->other_end, owner->plane);
+    const struct plane_window_notify notify = fake_call(FAKE_WINDOW_OPEN, 0)->notify;
+    cr_expect_eq(notify.owner, owner->plane);
     cr_expect_eq(fake_call(FAKE_WINDOW_OPEN, 0)->window.rights & RDMAD_RIGHT_DELEGATE, 0);
     fake_answer_all();
-    cr_expect_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref, notify->number);
+    cr_expect_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref, notify.ref);
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     rig_advance(1000 * MS);
     fake_answer_all();
@@ -472,15 +471,12 @@ Test(peer_asks, an_owner_is_told_of_the_use_before_the_attach_is_over) {
 static uint64_t told_as(struct raw *r, const struct lease *l, uint64_t ref) {
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ,
                          .attach_req = {.lessee_ref = ref, .lease = l->id, .via = 1}};
-    unsigned before = fake_count(FAKE_WINDOW_NOTIFY);
     memcpy(m.attach_req.key, l->key, sizeof(l->key));
     raw_send(r, &m);
     AWAIT(fake_pending(FAKE_WINDOW_OPEN) == 1);
     fake_answer_all();
     cr_expect_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.lease, l->id);
-    return fake_count(FAKE_WINDOW_NOTIFY) == before
-               ? 0
-               : fake_call(FAKE_WINDOW_NOTIFY, -1)->notify_lease;
+    return fake_call(FAKE_WINDOW_OPEN, -1)->notify.lease_id;
 }
 
 Test(peer_asks, what_a_peer_tells_of_a_part_is_told_of_the_whole) {

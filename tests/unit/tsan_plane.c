@@ -309,7 +309,7 @@ static void links_change_under_running_clients(unsigned rounds) {
                                     .deadline_ns = CLOCK_NEVER,
                                     .lane = lane};
     unsigned before = answers;
-    struct plane_window *window = plane_window_open(plane, 0, &window_spec, on_blob, &key);
+    struct plane_window *window = plane_window_open(plane, 0, &window_spec, NULL, on_blob, &key);
     plane_lease_end(c.session, HANDLE, RDMAD_E_LEASE_REVOKED, on_done, NULL);
     plane_lease_forget(c.session, HANDLE);
     plane_lease_add(c.session, HANDLE, &spec, on_done, NULL);
@@ -357,7 +357,7 @@ static void far_up(struct client *c, struct far *far, unsigned fabric) {
                                               .deadline_ns = CLOCK_NEVER,
                                               .audit = &c->audit};
     before = answers;
-    far->window = plane_window_open(plane, fabric, &window, on_blob, &key);
+    far->window = plane_window_open(plane, fabric, &window, NULL, on_blob, &key);
     await(before + 1);
     const struct plane_lease_spec spec = {.lease_id = 8,
                                           .length = BYTES,

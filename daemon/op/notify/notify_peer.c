@@ -25,13 +25,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-void notifier_attach(struct worker *w, struct op_window *ow, struct op_notifier *n) {
-    assert(!n->window && ow->worker == w);
-    n->window = ow;
-    if (!ow->notifier && ids_add(&w->notifiers, &n->node, n->ref) == 0)
-        ow->notifier = n;
-    else
+int notifier_attach(struct worker *w, struct op_window *ow, struct op_notifier *n) {
+    assert(!n->window && !ow->notifier && ow->worker == w);
+    int rc = ids_add(&w->notifiers, &n->node, n->ref);
+    if (rc < 0) {
         notifier_drop(n);
+        return rc;
+    }
+    n->window = ow;
+    ow->notifier = n;
+    return 0;
 }
 
 void notifier_window_closed(struct worker *w, struct op_window *ow) {

@@ -7,9 +7,9 @@
 
 #include "daemon/op/notify/notifier.h"
 
-/* From now on the lessee behind the window may notify through n, unless n's reference is taken. n
- * belongs to the window. */
-void notifier_attach(struct worker *w, struct op_window *ow, struct op_notifier *n);
+/* From now on the lessee behind the window may notify through n, which belongs to the window.
+ * Returns 0, or why not: then n is gone. */
+int notifier_attach(struct worker *w, struct op_window *ow, struct op_notifier *n);
 void notifier_window_closed(struct worker *w, struct op_window *ow);
 /* fabric_env's received, for a notice; bytes are a peer's: hostile. Returns the answer to the
  * sender. */

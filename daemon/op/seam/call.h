@@ -39,7 +39,6 @@ enum call_kind {
     CALL_WINDOW_OPEN, /* for the first time, or anew */
     CALL_WINDOW_EXTEND,
     CALL_WINDOW_CLOSE,
-    CALL_WINDOW_NOTIFY,
 };
 
 struct call_session {
@@ -140,7 +139,8 @@ struct call_peer {
 
 struct call_window_open {
     struct plane_window *window;
-    uint64_t via; /* the number of a link of the peer's */
+    struct op_notifier *notifier; /* its lessee's; NULL: it has none, or has it already */
+    uint64_t via;                 /* the number of a link of the peer's */
 };
 
 struct call_window_extend {
@@ -151,11 +151,6 @@ struct call_window_extend {
 struct call_window_close {
     struct plane_window *window;
     int reason;
-};
-
-struct call_window_notify {
-    struct plane_window *window;
-    struct op_notifier *notifier;
 };
 
 struct call {
@@ -192,7 +187,6 @@ struct call {
         struct call_window_open window_open;
         struct call_window_extend window_extend;
         struct call_window_close window_close;
-        struct call_window_notify window_notify;
     } about; /* as kind says */
 
     /* The answer. */
@@ -227,7 +221,6 @@ CALL_ABOUT(peer, CALL_PEER)
 CALL_ABOUT(window_open, CALL_WINDOW_OPEN)
 CALL_ABOUT(window_extend, CALL_WINDOW_EXTEND)
 CALL_ABOUT(window_close, CALL_WINDOW_CLOSE)
-CALL_ABOUT(window_notify, CALL_WINDOW_NOTIFY)
 #undef CALL_ABOUT
 
 /* ---- control thread ---------------------------------------------------------------------- */

@@ -43,19 +43,44 @@ static void begin_window(struct call *c) {
         answer_window(pw);
 }
 
+/* Who has the key may notify at once, so the notifier is there before the window is. If it came by
+ * a call of its own, the worker might take that after the first notice, and nobody would hear of
+ * it. */
+static void open_window(struct call *c) {
+    const struct call_window_open *about = call_window_open(c);
+    struct op_notifier *n = about->notifier;
+    int rc = n ? notifier_attach(c->worker, &about->window->op, n) : 0;
+    if (rc < 0)
+        call_fail(c, rc, "notifications of a lessee: no room in the worker's table");
+    else
+        begin_window(c);
+}
+
+static struct op_notifier *window_notifier(const struct plane_window_notify *notify) {
+    struct op_notifier *n = notifier_new(&notify->owner->op, notify->lease_id);
+    if (n)
+        n->ref = notify->ref;
+    return n;
+}
+
 struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
-                                       const struct fabric_window_spec *spec, plane_blob_done *done,
-                                       void *arg) {
+                                       const struct fabric_window_spec *spec,
+                                       const struct plane_window_notify *notify,
+                                       plane_blob_done *done, void *arg) {
     struct plane_window *window = calloc(1, sizeof(*window));
-    if (!window)
+    struct op_notifier *notifier = notify ? window_notifier(notify) : NULL;
+    if (!window || (notify && !notifier)) {
+        notifier_drop(notifier);
+        free(window);
         return NULL;
+    }
     window->plane = p;
     window->worker = &p->worker[plane_worker_of_peer(p, spec->peer)];
     op_window_init(&window->op, window->worker, &window->worker->links[fabric], window_changed);
     window->op.spec = *spec;
 
-    struct call *c = call_prepare(p, window->worker, CALL_WINDOW_OPEN, begin_window, NULL, arg);
-    call_window_open(c)->window = window;
+    struct call *c = call_prepare(p, window->worker, CALL_WINDOW_OPEN, open_window, NULL, arg);
+    *call_window_open(c) = (struct call_window_open){.window = window, .notifier = notifier};
     c->blob_done = done;
     call_post(c);
     return window;

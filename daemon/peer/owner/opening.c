@@ -159,10 +159,10 @@ static struct plane_window *opening_new_window(struct grant *g) {
         .lease_id = l->id,
         .audit = &a->audit,
     };
-    struct plane_window *window = plane_window_open(plane, g->peer->fabric, &spec, opening_done, g);
-    if (window && owner)
-        plane_window_notify(window, g->ref, owner, told->id);
-    return window;
+    const struct plane_window_notify notify = {
+        .ref = g->ref, .owner = owner, .lease_id = told ? told->id : 0};
+    return plane_window_open(plane, g->peer->fabric, &spec, owner ? &notify : NULL, opening_done,
+                             g);
 }
 
 /* Opens it, or opens it again, for another link. */
