@@ -44,6 +44,15 @@ static bool proven(struct fake_daemon *f, const struct rdmad_msg_header *h) {
     return away.go_for_proof || refuse(f, h, away.refuse_proof);
 }
 
+static bool made(struct fake_daemon *f) {
+    if (!away.go_for_ring)
+        return false;
+    away.go_for_ring = false;
+    fake_go(f);
+    fake_come_back(f);
+    return true;
+}
+
 static bool resumed(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     struct rdmad_channel_rep rep = {.max_message = 4096, .fabric = "tcp", .peer_node = "beyond"};
     memcpy(&away.asked[away.nasked % 4], body, sizeof(*away.asked));
@@ -60,6 +69,8 @@ static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const 
     switch (h->type) {
     case RDMAD_MSG_CHANNEL_CONNECT:
         return connected(f, h);
+    case RDMAD_MSG_RING_CREATE:
+        return made(f);
     case RDMAD_MSG_CHANNEL_PROOF:
         return proven(f, h);
     case RDMAD_MSG_CHANNEL_RESUME:

@@ -14,6 +14,7 @@
 struct away {
     int refuse_proof, refuse_resume, refuse_session, refuse_service, refuse_keepalive;
     bool weak, go_for_proof;
+    bool go_for_ring;   /* once, and is followed at once */
     uint16_t slow_type; /* answered when it may be; until then other things are said */
     bool released;      /* atomic; it may be */
     uint32_t peer_flags;

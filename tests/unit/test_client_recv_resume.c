@@ -54,6 +54,24 @@ Test(recv_resume, a_receive_that_was_taken_is_given_to_the_next_daemon) {
     cr_assert_eq(rig_free_entries(), RIG_ENTRIES);
 }
 
+/* Else it would be given to that one twice, and two messages would come to its buffer. */
+Test(recv_resume, a_receive_whose_ring_waited_for_a_daemon_is_given_to_it_once) {
+    away_submit_recv(1);
+    away_take();
+    away_go();
+    unsigned rings = away_count_of(&fake.nrings);
+    away.go_for_ring = true; /* of the next daemon; the one after it makes the ring */
+    fake_come_back(&fake);
+    away_await_resumed();
+    rig_expect_nothing();
+    rig_expect_nothing();
+    cr_assert_eq(away_count_of(&fake.nrings), rings + 1, "the ring was made %u times",
+                 away_count_of(&fake.nrings) - rings);
+    struct rdmad_sqe sqe = away_take();
+    away_answer(&sqe, 0, RDMAD_DONE);
+    away_expect_end(1, 0, RDMAD_DONE);
+}
+
 static rdmad_lease *grant(void) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     rdmad_lease *granted;
