@@ -159,6 +159,7 @@ static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c,
     }
     c->status = p->header.status;
     c->version = p->header.version;
+    c->resumes = s->resumes;
     c->done = true;
     pthread_cond_broadcast(&s->changed);
     return NULL;

@@ -42,6 +42,7 @@ struct rdmad_call {
     struct rdmad_call *next;
     uint32_t seq;
     uint16_t version; /* of the answer */
+    uint32_t resumes; /* of the session, when the answer came: which daemon gave it */
     bool done;
     bool cut; /* its daemon has gone, and the session is AWAY */
     int status;

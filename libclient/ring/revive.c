@@ -74,29 +74,17 @@ static int revive_memory(struct rdmad_ring *r, const int fds[RDMAD_RING_FDS], ui
                                  (unsigned long long)r->handle);
 }
 
-struct revive_call {
-    struct rdmad_call call;
-    uint32_t resumes; /* of the session, at the daemon that made the ring */
-};
-
-/* With the lock. The call may have waited for that daemon. */
-static void revive_made(struct rdmad_session *s, const struct rdmad_call *call) {
-    struct revive_call *c =
-        (struct revive_call *)((char *)(uintptr_t)call - offsetof(struct revive_call, call));
-    c->resumes = s->resumes;
-}
-
 static int revive_create(struct rdmad_ring *r, uint32_t first, uint64_t *number,
                          uint32_t *resumes) {
     struct rdmad_ring_create_req request = {.sq_entries = r->entries, .cq_entries = r->cq_entries};
     struct rdmad_ring_create_rep reply;
     int fds[RDMAD_RING_FDS];
-    struct revive_call c = {.call = {RDMAD_CALL(RDMAD_MSG_RING_CREATE, request, reply), .fds = fds,
-                                     .nfds = RDMAD_RING_FDS, .accept = revive_made}};
-    int rc = rdmad_control_call(r->session, &c.call);
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RING_CREATE, request, reply), .fds = fds,
+                              .nfds = RDMAD_RING_FDS};
+    int rc = rdmad_control_call(r->session, &call);
     if (rc)
         return rc;
-    *resumes = c.resumes;
+    *resumes = call.resumes; /* it may have waited for that daemon */
     if (reply.sq_entries != r->entries || reply.cq_entries != r->cq_entries)
         rc = rdmad_fail(r->session, RDMAD_E_PROTOCOL,
                         "rdmad made a ring of %u entries again with %u", r->entries,
