@@ -120,18 +120,25 @@ static void grant_look(struct worker *w, struct op_grant *g) {
         list_append(&w->notices_due, &g->due_node);
 }
 
+/* Gives the grant's first notice to op, if it may have one. */
+static bool notice_serve(struct worker *w, struct op_grant *g, struct op *op) {
+    if (op_ending(op) || !g->count)
+        return false;
+    notice_give(w, op, notice_take(w, g));
+    return true;
+}
+
 /* Those that are ending go behind the others, until their ends come. */
 static unsigned grant_run(struct worker *w, struct op_grant *g) {
     struct list *first;
     unsigned given = 0;
     for (unsigned n = 0; n < WAITING_LOOKS && g->count && (first = list_first(&g->waiting)); n++) {
         struct op *op = list_entry(first, struct op, node);
-        if (op_ending(op)) {
+        if (notice_serve(w, g, op)) {
+            given++;
+        } else {
             list_remove(first);
             list_append(&g->waiting, first);
-        } else {
-            notice_give(w, op, notice_take(w, g));
-            given++;
         }
     }
     return given;
@@ -223,12 +230,16 @@ int grant_add(struct worker *w, struct op_session *s, struct op_grant *g, uint64
     return 0;
 }
 
+/* Who waits is given what came before the end: notices and the call for it may have come to the
+ * worker together. */
 bool grant_end(struct worker *w, struct op_grant *g, int reason) {
     assert(g->session->worker == w);
     for (struct list *pos; (pos = list_first(&g->waiting));) {
+        struct op *op = list_entry(pos, struct op, node);
         if (!ends_may(g->session))
             return false;
-        op_cancel(w, list_entry(pos, struct op, node), reason);
+        if (!notice_serve(w, g, op))
+            op_cancel(w, op, reason);
     }
     while (g->count) {
         if (!ends_may(g->session))
