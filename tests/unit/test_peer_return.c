@@ -256,6 +256,54 @@ Test(peer_return, a_peer_that_leaves_is_left_when_nothing_is_under_way) {
     cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
 }
 
+/* The nth lane is asked whether anything is under way on it. */
+static void answer_rest(int nth, int code) {
+    const void *lane = fake_call(FAKE_LANE_NEW, nth)->object;
+    struct fake_call *c;
+    int i = -1;
+    rig_advance(2 * MS);
+    while ((c = fake_call(FAKE_LANE_REST, i)) && !(c->object == lane && c->pending))
+        i--;
+    cr_assert_not_null(c, "lane %d is not asked", nth);
+    fake_answer(c, code);
+}
+
+/* Ops may be under way on it again. */
+Test(peer_return, a_link_made_anew_while_a_peer_leaves_has_to_rest_as_well) {
+    struct session *first = s;
+    struct error why = {RDMAD_E_PEER_LOST, "connection reset"};
+    uint64_t ref;
+    strcpy(rig.config.peer_private_links, "3");
+    struct raw *r = attached_for_long(60000, &ref);
+    s = rig_session(3);
+    s->origin.life = 1;
+    s->origin.session = s->id;
+    begin();
+    ref = asked(r);
+    grant(r, ref, 60000);
+    link_and_key(r, ref);
+    fake_answer_all();
+
+    says_it_leaves(r);
+    answer_rest(0, RDMAD_E_BUSY);
+    answer_rest(1, 0);
+    peers_lane_lost(rig.st.peers, fake_call(FAKE_LANE_NEW, 1)->cookie, &why);
+    cr_expect_eq(raw_expect(r, PEER_MSG_LINK_GONE).link_gone.via, 2);
+    rig_advance(PEER_RETRY_MAX_NS);
+    link_up(r);
+    key_asked(r, ref, 3);
+    answer_rest(0, 0);
+    answer_rest(1, RDMAD_E_BUSY);
+    rig_advance(2 * MS);
+    cr_expect(raw_silent(r), "ops are under way");
+    answer_rest(1, 0);
+    rig_advance(2 * MS);
+    cr_expect(raw_eof(r));
+    rig_close(s);
+    fake_answer_all();
+    s = first;
+}
+
 Test(peer_return, a_peer_that_leaves_and_has_nothing_of_ours_is_left_at_once) {
     uint64_t ref;
     struct raw *r = attached(60000, &ref);

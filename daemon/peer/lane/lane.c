@@ -259,6 +259,7 @@ static void lane_opened(void *arg, const struct error *result) {
         return;
     }
     lane_enter(lane, LANE_UP);
+    lane->still = false; /* that was the link's before */
     lane->up_since_ns = state_now(lane_state_of(lane));
     lane->rebuilds += lane->was_up;
     if (lane->was_up)
@@ -510,7 +511,6 @@ static void lane_go_away(struct lane *lane) {
     lane_enter(lane, LANE_AWAY);
     timer_unset(&lane_state_of(lane)->timers, &lane->timer);
     lane->number = 0; /* the link is gone there, too */
-    lane->still = false;
     lane->told = false;
     lane->unlinking = true;
     plane_lane_unlink(lane->plane, lane_unlinked, lane);
