@@ -20,11 +20,12 @@
 #   test_rdmactl_calls    filters, watching, how share and fetch end; test_rdmactl has each command over verbs,
 #                         test_kill_client and test_lease have programs and leases that end under way
 #   test_resume_*         parts, budgets, notices, watches and rude ones: what the control thread takes back;
-#                         test_resume and test_return have the registrations and links
+#                         test_resume and test_return have the registrations and links (test_resume_hostile below)
 # What ./check runs of the others over verbs is what a device has a part in: registrations and windows,
 # the queue pairs' order, retries and errors, what is taken away under load, what is left after a death.
 # The rest is the same code over every fabric; ./check runs it over tcp, tests/soak verbs over verbs:
 #   test_sessions, test_stalls   rings and credits; test_kill_client counts what a session leaves there
+#   test_resume_hostile          what a stranger shows after a restart is refused before anything is registered
 #   test_hang                    minutes of leases that run out while a daemon is stopped
 #   test_storms, test_async_rdma, test_guard   attaches and cancels, another library's calls, who touches what was lent:
 #                                the control thread's and the library's
@@ -45,7 +46,8 @@
 # and messages are run on both routes. tests/soak verbs runs both of all.
 set(in_soak "")
 if(RDMAD_TEST_SCALE GREATER 1)
-  set(in_soak test_sessions test_stalls test_hang test_endurance test_storms test_async_rdma test_guard)
+  set(in_soak test_sessions test_stalls test_resume_hostile test_hang test_endurance test_storms
+    test_async_rdma test_guard)
 endif()
 foreach(name test_kill_client test_kill_daemon test_buffers_back test_links test_transfers test_punch test_operations
         test_random_ops test_lease_told test_notify_stream test_upper_fds ${in_soak})
