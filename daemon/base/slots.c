@@ -2,9 +2,13 @@
 /*
  * slots.c - an array, a free list of indices, and a generation an index.
  *
- * A slot's generation moves on when it is freed, so a handle is dead from that moment. A slot whose
- * generations are used up is never used again. slots_put may take a slot out of the middle of the
- * free list; it leaves it linked, and slots_add skips linked slots that are taken or retired.
+ * A slot's generation moves on when it is freed, so a handle is dead from that moment. slots_put
+ * may take a slot out of the middle of the free list; it leaves it linked, and slots_add skips
+ * linked slots that are taken or reserved.
+ *
+ * Generations before first_generation are those of handles that slots_put brings from a table
+ * before this one. A free slot that has such a generation is reserved for that handle. One whose
+ * generations are used up has RETIRED, which is before all others, so it is never used again.
  */
 #include "daemon/base/slots.h"
 #include <assert.h>
@@ -40,6 +44,18 @@ void slots_fini(struct slots *s) {
 static void slots_list(struct slots *s, uint32_t index) {
     s->slot[index].next_free = s->free_head;
     s->free_head = index;
+}
+
+static bool slots_is_reserved(const struct slots *s, uint32_t index) {
+    return !s->slot[index].ptr && s->slot[index].generation < s->first_generation;
+}
+
+/* Nothing is under the index any more. */
+static void slots_free(struct slots *s, uint32_t index, uint32_t generation) {
+    s->slot[index].ptr = NULL;
+    s->slot[index].generation = generation;
+    if (s->slot[index].next_free == NOT_LISTED)
+        slots_list(s, index);
 }
 
 /* Makes room for index. */
@@ -79,7 +95,7 @@ uint64_t slots_add(struct slots *s, void *ptr) {
         uint32_t index = s->free_head;
         s->free_head = s->slot[index].next_free;
         s->slot[index].next_free = NOT_LISTED;
-        if (s->slot[index].ptr || s->slot[index].generation == RETIRED)
+        if (s->slot[index].ptr || slots_is_reserved(s, index))
             continue;
         slots_take(s, index, ptr);
         return handle_of(s, index);
@@ -102,14 +118,27 @@ void *slots_remove(struct slots *s, uint64_t handle) {
     if (!ptr)
         return NULL;
 
-    uint32_t index = (uint32_t)handle;
-    struct handle_slot *slot = &s->slot[index];
-    slot->ptr = NULL;
+    uint32_t index = (uint32_t)handle, next = s->slot[index].generation + 1;
+    if (next != RETIRED && next < s->first_generation)
+        next = s->first_generation;
+    slots_free(s, index, next);
     s->used--;
-    slot->generation++;
-    if (slot->next_free == NOT_LISTED)
-        slots_list(s, index);
     return ptr;
+}
+
+void slots_reserve(struct slots *s, uint64_t handle) {
+    uint32_t index = (uint32_t)handle, generation = (uint32_t)(handle >> 32);
+    if (generation >= s->first_generation || (index >= s->size && !slots_grow(s, index)))
+        return;
+    if (!s->slot[index].ptr && s->slot[index].generation <= s->first_generation)
+        s->slot[index].generation = generation;
+}
+
+void slots_unreserve(struct slots *s, uint64_t handle) {
+    uint32_t index = (uint32_t)handle, generation = (uint32_t)(handle >> 32);
+    if (index < s->size && generation != RETIRED && s->slot[index].generation == generation &&
+        slots_is_reserved(s, index))
+        slots_free(s, index, s->first_generation);
 }
 
 void *slots_next(const struct slots *s, uint32_t *cursor, uint64_t *handle) {

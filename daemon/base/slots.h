@@ -39,6 +39,12 @@ int slots_put(struct slots *s, uint64_t handle, void *ptr);
 /* Forgets the handle and returns what it named, NULL when it names nothing. */
 void *slots_remove(struct slots *s, uint64_t handle);
 
+/* Until slots_put stores something under the handle, which is of a table before slots_begin and
+ * names nothing, slots_add gives its index to nobody. Of any other handle, or without memory for
+ * it, nothing happens. slots_unreserve takes it back. */
+void slots_reserve(struct slots *s, uint64_t handle);
+void slots_unreserve(struct slots *s, uint64_t handle);
+
 static inline void *slots_get(const struct slots *s, uint64_t handle) {
     uint32_t index = (uint32_t)handle;
     if (index >= s->size || s->slot[index].generation != (uint32_t)(handle >> 32))

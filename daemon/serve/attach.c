@@ -189,6 +189,7 @@ void serve_lease_release(const struct request *rq, const void *body) {
 
     struct handle *h = handle_find(rq->session, req->handle);
     if (!h || h->returned) {
+        handle_give_up(rq->session, req->handle);
         error_set(&err, RDMAD_E_HANDLE,
                   "this session has no lease handle %" PRIu64 ", or released it already",
                   req->handle);

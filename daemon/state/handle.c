@@ -74,6 +74,8 @@ static void handle_destroy(struct handle *h) {
     list_remove(&h->ended_node);
     s->nhandles_ended -= h->stage == HANDLE_TOLD;
     slots_remove(&s->handles, h->number);
+    if (h->stage == HANDLE_NEW || h->stage == HANDLE_FAILING) /* it may be asked for again */
+        slots_reserve(&s->handles, h->number);
     quota_discharge(&h->charge);
     free(h);
     waiter_answer(&releasing, &ok);
@@ -147,7 +149,12 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
 }
 
 int handle_new_again(struct session *s, uint64_t number, struct handle **out, struct error *err) {
+    slots_reserve(&s->handles, number); /* whatever comes of it */
     return handle_make(s, number, out, err);
+}
+
+void handle_give_up(struct session *s, uint64_t number) {
+    slots_unreserve(&s->handles, number);
 }
 
 void handle_free(struct handle *h) {

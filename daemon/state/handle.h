@@ -30,8 +30,10 @@
 
 /* Makes a handle that is charged and in session->handles, but not usable yet. */
 int handle_new(struct session *s, struct handle **out, struct error *err);
-/* The same with the number that it had at an earlier life of the daemon. */
+/* The same with the number that it had at an earlier life of the daemon. If it fails, then or
+ * later, no other handle gets that place until it is tried again, or given up. */
 int handle_new_again(struct session *s, uint64_t number, struct handle **out, struct error *err);
+void handle_give_up(struct session *s, uint64_t number); /* harmless for any other number */
 /* One that is still NEW. */
 void handle_free(struct handle *h);
 struct handle *handle_find(struct session *s, uint64_t number); /* one the client knows of */

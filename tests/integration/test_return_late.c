@@ -33,6 +33,16 @@ static void expect_waits(struct far_pair *p) {
                    "not back yet");
 }
 
+/* Of other leases meanwhile. Nobody gets the number that the handle has. */
+static void attach_others(struct far_pair *p) {
+    struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *own;
+    CHECK(!rdmad_lease_grant(p->lessee, p->buffer, 64, &t, &own), "%s",
+          rdmad_last_error(p->lessee));
+    for (unsigned i = 0; i < 8; i++)
+        client_attach(p->lessee, rdmad_lease_uri(own));
+}
+
 static void expect_back(struct far_pair *p) {
     tdaemon_restart(p->far);
     for (uint64_t since = now_ms(); rdmad_read(p->attached, 0, p->buffer, 64) != 0; sleep_ms(5)) {
@@ -58,6 +68,7 @@ static void a_handle_waits_for_its_owners_daemon_as_long_as_its_own_is_told_to(v
     far_pair_up(&never, SHORT, 0, 1);
     lose_both(&late);
     uint64_t since_ms = lose_both(&never);
+    attach_others(&late);
     sleep_ms(AWAY_MS);
     expect_waits(&late);
     expect_given_up(&never, since_ms);

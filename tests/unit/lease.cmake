@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Leases and handles with sessions, pools, clock and data plane of the tests' own.
-foreach(area lease lease_ended renewal handle budget delegate part_told)
+foreach(area lease lease_ended renewal handle handle_again budget delegate part_told)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${area}.c)
     rdmad_test(unit_${area} unit/test_${area}.c unit/lease_rig.c unit/fake_plane.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_again.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_audit.c

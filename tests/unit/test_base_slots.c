@@ -121,3 +121,53 @@ Test(slots, a_walk_sees_everything_and_may_remove_as_it_goes) {
     cr_assert_eq(s.used, 0);
     slots_fini(&s);
 }
+
+/* ---- handles of a table before --------------------------------------------------------------- */
+
+#define BEFORE(index) (UINT64_C(3) << 32 | (index))
+
+static void begin_later(struct slots *s) {
+    slots_init(s, 16);
+    slots_begin(s, 100);
+}
+
+Test(slots, what_is_reserved_is_given_to_nobody_else) {
+    struct slots s;
+    begin_later(&s);
+    slots_reserve(&s, BEFORE(0));
+    slots_reserve(&s, BEFORE(5));
+    cr_assert_null(slots_get(&s, BEFORE(0)));
+    for (int i = 0; i < 14; i++)
+        cr_assert_neq(slots_add(&s, &thing[20 + i]), 0);
+    cr_assert_eq(slots_add(&s, &thing[40]), 0, "all others are taken");
+    for (int i = 0; i < 3; i++) { /* as often as it is tried */
+        cr_assert_eq(slots_put(&s, BEFORE(5), &thing[5]), 0);
+        cr_assert_eq(slots_get(&s, BEFORE(5)), &thing[5]);
+        cr_assert_eq(slots_remove(&s, BEFORE(5)), &thing[5]);
+        slots_reserve(&s, BEFORE(5));
+        cr_assert_eq(slots_add(&s, &thing[40]), 0);
+    }
+    slots_fini(&s);
+}
+
+Test(slots, what_is_not_reserved_any_more_is_of_this_table) {
+    struct slots s;
+    begin_later(&s);
+    slots_reserve(&s, BEFORE(0));
+    slots_unreserve(&s, BEFORE(1));
+    slots_unreserve(&s, BEFORE(0) + (UINT64_C(1) << 32));
+    uint64_t other = slots_add(&s, &thing[1]);
+    cr_assert_eq(other, UINT64_C(100) << 32 | 1);
+    slots_unreserve(&s, BEFORE(0));
+    cr_assert_eq(slots_add(&s, &thing[0]), UINT64_C(100) << 32);
+    slots_reserve(&s, BEFORE(0)); /* too late for both: one is in use, the other has been */
+    cr_assert_eq(slots_remove(&s, other), &thing[1]);
+    slots_reserve(&s, BEFORE(1));
+    cr_assert_eq(slots_add(&s, &thing[1]), other + (UINT64_C(1) << 32));
+    cr_assert_eq(slots_put(&s, BEFORE(2), &thing[2]), 0);
+    cr_assert_eq(slots_remove(&s, BEFORE(2)), &thing[2]);
+    cr_assert_eq(slots_add(&s, &thing[2]), UINT64_C(100) << 32 | 2);
+    slots_reserve(&s, UINT64_C(100) << 32 | 3); /* not of a table before */
+    cr_assert_eq(slots_add(&s, &thing[3]), UINT64_C(100) << 32 | 3);
+    slots_fini(&s);
+}
