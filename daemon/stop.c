@@ -65,17 +65,17 @@ static bool has_channels(const struct session *s) {
 
 /* Nothing is in flight, or only what may be waiting for something that is not taken any more. */
 static bool stop_drained(struct stop *s, uint64_t now_ns) {
-    uint64_t others = 0, of_channels = 0;
+    uint64_t others = 0, of_senders = 0;
     list_for_each (node, &s->state->sessions) {
         const struct session *one = list_entry(node, struct session, node);
         if (!one->plane)
             continue;
-        *(has_channels(one) ? &of_channels : &others) += drain_ops(one);
+        *(drain_may_stand(one) ? &of_senders : &others) += drain_ops(one);
     }
-    if (of_channels != s->of_channels)
+    if (of_senders != s->of_senders)
         s->still_ns = now_ns;
-    s->of_channels = of_channels;
-    return !others && (!of_channels || now_ns - s->still_ns >= STOP_STILL_MS * NSEC_PER_MSEC);
+    s->of_senders = of_senders;
+    return !others && (!of_senders || now_ns - s->still_ns >= STOP_STILL_MS * NSEC_PER_MSEC);
 }
 
 static bool stop_in_batch(const struct stop *s) {

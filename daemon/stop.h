@@ -26,8 +26,8 @@
  * last, and a single client that streams could have all others wait for the whole bound.
  *
  * A RECV and a NOTIFIED wait for somebody else and are not waited for. A SEND is, but it can wait
- * for a RECV that stands in a ring and is not taken any more: sessions with channels are waited for
- * as long as some op of theirs ends every STOP_STILL_MS.
+ * for a RECV that stands in a ring and is not taken any more: sessions with SENDs under way are
+ * waited for as long as some op of theirs ends every STOP_STILL_MS.
  */
 #ifndef RDMAD_STOP_H
 #define RDMAD_STOP_H
@@ -47,8 +47,8 @@ struct stop {
     enum { STOP_NOT, STOP_DRAINING, STOP_PARTING, STOP_CLOSING, STOP_OVER } stage;
     enum { PAUSE_NOT, PAUSE_ALL, PAUSE_AGAIN, PAUSE_OPEN } pause; /* what was asked last */
     unsigned asked;                                               /* sessions' answers to that */
-    unsigned steps;       /* how often a batch was let come to its end */
-    uint64_t of_channels; /* ops in flight of sessions with channels, since still_ns the same */
+    unsigned steps;      /* how often a batch was let come to its end */
+    uint64_t of_senders; /* ops in flight of sessions with SENDs, since still_ns the same */
     uint64_t still_ns;
     uint64_t part_ns; /* PARTING: since when */
     enum { PART_CLOSING, PART_CHANNELS, PART_LEAVING, PART_FLUSHING, PART_TOLD } part;

@@ -360,9 +360,10 @@ void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, pl
  *     events.channel_closed or not, plane_channel_end, plane_channel_forget. */
 struct plane_channel_stats { /* written by the worker, relaxed */
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
-    uint64_t sends_waiting, receives_posted, stalls; /* stalls: sends that found no receive */
-    uint64_t lost;                                   /* of unreliable kinds: dropped here */
-    uint64_t resent;                                 /* after a link was made anew */
+    uint64_t sends, sends_waiting;    /* SENDs that have not ended; those that were not sent yet */
+    uint64_t receives_posted, stalls; /* stalls: sends that found no receive */
+    uint64_t lost;                    /* of unreliable kinds: dropped here */
+    uint64_t resent;                  /* after a link was made anew */
 };
 struct plane_channel_spec {
     uint64_t number; /* ours */

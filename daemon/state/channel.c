@@ -14,7 +14,6 @@
 #include "daemon/state/channel.h"
 #include "daemon/base/events.h"
 #include "daemon/base/log.h"
-#include "daemon/state/origin.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
@@ -44,6 +43,7 @@ struct plane_channel_stats channel_stats(const struct channel *ch) {
         .bytes_sent = counter_get(&s->bytes_sent),
         .messages_received = counter_get(&s->messages_received),
         .bytes_received = counter_get(&s->bytes_received),
+        .sends = counter_get(&s->sends),
         .sends_waiting = counter_get(&s->sends_waiting),
         .receives_posted = counter_get(&s->receives_posted),
         .stalls = counter_get(&s->stalls),
@@ -455,14 +455,8 @@ void channels_end_others(struct session *s, plane_done *done, void *arg) {
         s->others_gone = (struct session_waiter){done, arg};
 }
 
-/* The daemon stops, and its session goes on elsewhere. */
-static bool channel_moves(const struct channel *ch) {
-    const struct session *s = ch->session;
-    return s->state->stopping && ch->stage == CHANNEL_OPEN && ch->has_key && origin_is_set(s);
-}
-
 static void channel_release_closing(struct channel *ch) {
-    ch->moves = channel_moves(ch);
+    ch->moves = ch->session->goes_on && ch->stage == CHANNEL_OPEN && ch->has_key;
     ch->closed = true;
     if (ch->stage == CHANNEL_ENDED || ch->stage == CHANNEL_PARTED) {
         channel_free(ch);

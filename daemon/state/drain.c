@@ -68,6 +68,15 @@ static uint64_t drain_sends_waiting(const struct session *s) {
     return n;
 }
 
+bool drain_may_stand(const struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    for (const struct channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        if (channel_stats(ch).sends)
+            return true;
+    return false;
+}
+
 uint64_t drain_ops(const struct session *s) {
     if (!s->plane)
         return 0;

@@ -24,5 +24,8 @@ bool drain_settled(const struct state *st);
 /* How many ops of the session have to end here: those in flight, but for SENDs that wait for a RECV
  * and are the next daemon's. RECVs and NOTIFIEDs are not counted, nor is what stands in rings. */
 uint64_t drain_ops(const struct session *s);
+/* Whether some of them may be waiting for a RECV that nobody takes from its ring any more: SENDs,
+ * and what stands behind them. */
+bool drain_may_stand(const struct session *s);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * lease_table.c - leases by number and by name, and the tombstones of those that ended.
  *
- * Numbers only ever grow, from one life of the daemon to the next, too, so a number names one lease
- * for good. A secret is
- * compared in constant time, and a wrong one is answered in the same words as a number that never
- * was: whoever guesses learns nothing, not even that a lease exists. Tombstones are kept by number.
+ * A number names one lease for good: each life of the daemon has numbers of its own, short ones for
+ * the first sixteen millions, and as many more as it can need. A secret is compared in constant
+ * time, and a wrong one is answered in the same words as a number that never was: whoever guesses
+ * learns nothing, not even that a lease exists. Tombstones are kept by number.
  * When there are more than lease.tombstones, whoever has most of them loses the oldest: so a user
  * who makes and ends leases without pause gets no more than an equal share.
  */
@@ -25,7 +25,8 @@
 
 /* A node has thousands of leases, not millions; consecutive numbers spread evenly. */
 #define BUCKETS 4096u
-#define IDS_PER_LIFE (UINT64_C(1) << 24)
+#define SHORT_IDS (UINT64_C(1) << 24) /* of each life; its others begin at life << LONG_IDS_BIT */
+#define LONG_IDS_BIT 40
 
 /* Whose tombstones they are: of a user's own grants, or of what others make of its leases and
  * budgets. At least one. */
@@ -50,7 +51,7 @@ struct tombstone {
 struct leases {
     struct state *state;
     struct renewals renewals;
-    uint64_t next_id; /* 0: none was given out */
+    uint64_t last_id; /* that was given out; 0: none */
     unsigned count;
     uint64_t tombstones;
     struct list tombs_by_age; /* oldest first */
@@ -173,12 +174,16 @@ static struct tombstone *find_tombstone(struct leases *ls, uint64_t id) {
     return NULL;
 }
 
-/* Numbers of earlier lives stay those of leases that live on. */
+uint64_t lease_number_after(uint32_t life, uint64_t number) {
+    uint64_t n = life ? life : 1;
+    RDMAD_STATIC_ASSERT(LIFE_LAST * SHORT_IDS < UINT64_C(1) << LONG_IDS_BIT, "none is both");
+    if (!number)
+        return (n - 1) * SHORT_IDS + 1;
+    return number == n * SHORT_IDS ? n << LONG_IDS_BIT : number + 1;
+}
+
 static uint64_t next_id(struct leases *ls) {
-    uint32_t life = ls->state->life.number;
-    if (!ls->next_id)
-        ls->next_id = (uint64_t)(life ? life - 1 : 0) * IDS_PER_LIFE + 1;
-    return ls->next_id++;
+    return ls->last_id = lease_number_after(ls->state->life.number, ls->last_id);
 }
 
 static int make_key(struct lease *l, uint64_t id, struct error *err) {

@@ -14,6 +14,10 @@ void leases_free(struct leases *ls); /* every lease has ended */
 
 struct renewals *leases_renewals(struct leases *ls);
 
+/* The number that a lease of that life (0: it has none) gets after the one with that number; 0: it
+ * is the first. No two lives have one in common, and all are less than 2^53, so JSON has them
+ * exactly. */
+uint64_t lease_number_after(uint32_t life, uint64_t number);
 /* Numbers l, gives it a secret and puts it in, also under its name if it has one.
  * RDMAD_E_EXISTS when the name is taken. */
 int lease_table_add(struct leases *ls, struct lease *l, struct error *err);

@@ -72,6 +72,7 @@ struct session {
     bool has_lifeline; /* its client was given it */
     uint16_t version;  /* of what is said to it; from HELLO on also of what it says */
     bool closing;      /* atomic: the registration thread looks whether a pool is still wanted */
+    bool goes_on;      /* closing: with the next daemon */
     unsigned holds;
     unsigned steps; /* closing: parts of step 3 that have not reported yet */
     uint64_t since_ns;

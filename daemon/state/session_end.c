@@ -98,7 +98,7 @@ static void tell_client(struct session *s, const struct error *why) {
         LOG_LIMITED_OF(log_of_user(session_user_id(s)), DEBUG, ("session %" PRIu64 " ends", s->id),
                        FIELD_U64("SESSION", s->id));
     if (s->conn) {
-        if (why && !goes_on_elsewhere(s, why))
+        if (why && !s->goes_on)
             session_send_error(s, RDMAD_EV_SESSION_ENDED, 0, why);
         conn_close(s->conn);
         s->conn = NULL;
@@ -126,6 +126,7 @@ void session_close(struct session *s, const struct error *why) {
     if (s->closing)
         return;
     __atomic_store_n(&s->closing, true, __ATOMIC_SEQ_CST);
+    s->goes_on = goes_on_elsewhere(s, why);
     tell_client(s, why);
     session_pause_forget(s);
     end_watches(s);

@@ -6,6 +6,7 @@
 #include "tests/integration/far_pair.h"
 #include "tests/integration/upgrades.h"
 #include "tests/support/client.h"
+#include "tests/support/pair.h"
 #include "tests/support/procs.h"
 
 #include <errno.h>
@@ -192,6 +193,37 @@ static void what_holds_it_is_named(void) {
     far_pair_down(&p);
 }
 
+/* ---- how long a stop waits ------------------------------------------------------------------- */
+
+static void *read_to_its_end(void *arg) {
+    const struct pair *p = arg;
+    CHECK(!rdmad_read(p->lease, 0, p->near, 4096), "%s", rdmad_last_error(p->a));
+    return NULL;
+}
+
+static void *upgrade_meanwhile(void *arg) {
+    upgrade_now(arg);
+    return NULL;
+}
+
+/* A channel with nothing to send is no reason to cut other ops short. */
+static void an_upgrade_waits_for_a_read_of_who_has_a_channel(void) {
+    struct pair p;
+    pthread_t reader, upgrader;
+    need_hole_guard();
+    pair_open(&p, PAIR_LINK, 1 << 20, RDMAD_RIGHTS_ALL);
+    process_stop(tdaemon_pid(p.db));
+    CHECK(pthread_create(&reader, NULL, read_to_its_end, &p) == 0, "thread");
+    while (!ops_in_flight(p.da))
+        sleep_ms(5);
+    CHECK(pthread_create(&upgrader, NULL, upgrade_meanwhile, p.da) == 0, "thread");
+    sleep_ms(500);
+    process_go_on(tdaemon_pid(p.db));
+    pthread_join(reader, NULL);
+    pthread_join(upgrader, NULL);
+    pair_close(&p);
+}
+
 /* A session that may not be resumed ends with the daemon, and whoever drains it hears so. */
 static void who_would_be_lost_is_counted(void) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
@@ -223,4 +255,5 @@ static void others_than_administrators_are_refused(void) {
 
 TEST_MAIN(CASE(nothing_new_is_taken_until_it_is_off), CASE(a_drained_daemon_may_be_stopped),
           CASE(who_was_paused_before_stays_so), CASE(what_holds_it_is_named),
+          CASE(an_upgrade_waits_for_a_read_of_who_has_a_channel),
           CASE(who_would_be_lost_is_counted), CASE(others_than_administrators_are_refused))

@@ -4,6 +4,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/state/late_event.h"
+#include "daemon/state/lease_table.h"
 #include "daemon/state/lease_terms.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
@@ -554,6 +555,23 @@ Test(lease, too_many_registered_bytes_are_refused_naming_limit_used_and_asked) {
         fake_answer_all();
     }
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+}
+
+/* However many a life gives out: an old URI never names a new lease. */
+Test(lease, no_number_of_one_life_is_one_of_another) {
+    static const uint32_t lives[] = {1, 2, 3, LIFE_LAST - 1, LIFE_LAST};
+    const uint64_t shorts = 1 << 24, longs = UINT64_C(1) << 40;
+    for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
+        uint64_t life = lives[i], first = lease_number_after(lives[i], 0);
+        cr_expect_eq(first, (life - 1) * shorts + 1);
+        cr_expect_eq(lease_number_after(lives[i], first), first + 1);
+        uint64_t last = first + shorts - 1, next = lease_number_after(lives[i], last);
+        cr_expect_eq(lease_number_after(lives[i], last - 1), last);
+        cr_expect_eq(next, life * longs, "after %" PRIu64 " comes %" PRIu64, last, next);
+        cr_expect_gt(next, LIFE_LAST * shorts, "it is another life's short one");
+        cr_expect_eq(lease_number_after(lives[i], next), next + 1);
+        cr_expect_leq(next + longs, UINT64_C(1) << 53, "JSON has not all of them");
+    }
 }
 
 /* ---- in words -------------------------------------------------------------------------------- */

@@ -324,13 +324,14 @@ Test(peer_chan_return, an_end_whose_session_goes_is_not_dialled_back_for) {
     cr_expect_eq(m.chan_refuse.ref, REF + 1);
 }
 
-/* The daemon stops: the next one has the session, and the other end waits for it. */
-static void stops(bool stopping) {
+/* The daemon stops. If the session goes on with the next one, the other end waits for it. */
+static void stops(bool goes_on) {
     accepted();
-    rig.st.stopping = stopping;
+    rig.st.stopping = true;
+    s->goes_on = goes_on;
     goes();
     answer_what_follows();
-    if (stopping) {
+    if (goes_on) {
         quiet();
         cr_expect(raw_silent(out) && raw_silent(in), "the other end is told that it is gone");
     } else {
@@ -343,6 +344,6 @@ Test(peer_chan_return, an_end_that_moves_to_the_next_daemon_is_not_told_to_be_go
     stops(true);
 }
 
-Test(peer_chan_return, an_end_that_does_not_is) {
+Test(peer_chan_return, an_end_whose_program_went_meanwhile_is) {
     stops(false);
 }

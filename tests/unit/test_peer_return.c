@@ -256,6 +256,38 @@ Test(peer_return, a_peer_that_leaves_is_left_when_nothing_is_under_way) {
     cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
 }
 
+/* Ours is stopping, and so is the peer. */
+Test(peer_return, a_peer_that_leaves_while_we_stop_ends_no_lease) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    rig.st.stopping = true;
+    says_it_leaves(r);
+    AWAIT(fake_pending(FAKE_LANE_REST) == 1);
+    fake_answer(fake_call(FAKE_LANE_REST, -1), 0);
+    rig_advance(2 * MS);
+    cr_expect(raw_eof(r));
+    AWAIT(fake_pending(FAKE_LANE_UNLINK) == 1);
+    fake_answer(fake_call(FAKE_LANE_UNLINK, -1), 0);
+    cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
+    rig.st.stopping = false;
+}
+
+Test(peer_return, a_peer_that_is_lost_while_we_stop_is_dialled_on) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    rig.st.stopping = true;
+    lose(r);
+    for (int i = 0; i < 3; i++) {
+        rig_advance(500 * MS);
+        raw_close(raw_accept(listener));
+        settle();
+        cr_expect_eq(fake_count(FAKE_LEASE_END), 0, "after %d", i);
+    }
+    rig_advance(500 * MS);
+    grant(greet(), ref, 60000);
+    rig.st.stopping = false;
+}
+
 /* The nth lane is asked whether anything is under way on it. */
 static void answer_rest(int nth, int code) {
     const void *lane = fake_call(FAKE_LANE_NEW, nth)->object;

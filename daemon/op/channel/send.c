@@ -45,6 +45,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     if (ch->remote)
         send_begin_window(s);
     ch->ops++;
+    counter_add(&ch->stats->sends, 1);
     if (ch->sync.state == SYNC_DONE && ch->out.next_seq + ch->out.waits >= ch->out.limit)
         counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */
     else
@@ -71,6 +72,7 @@ static void send_end(struct op_send *s, int status, uint8_t outcome) {
         counter_add(&s->channel->stats->bytes_sent, op->length);
     }
     s->op = NULL;
+    counter_add(&s->channel->stats->sends, (uint64_t)-1);
     channel_op_end(s->channel, op, &result);
 }
 

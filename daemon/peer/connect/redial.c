@@ -23,7 +23,7 @@ bool redial_may_mend(int code) {
 
 bool redial_is_worth(const struct peer *p, int why) {
     const struct state *st = p->peers->state;
-    if (p->peers->stopping || st->stopping || !st->config->peer_return_ms)
+    if (p->peers->stopping || !st->config->peer_return_ms)
         return false;
     return why == RDMAD_E_UNREACHABLE || redial_may_mend(why);
 }
