@@ -260,9 +260,10 @@ enum rdmad_opcode {
 #define RDMAD_SQE_IMM 8u    /* SEND: imm goes with the message */
 #define RDMAD_SQE_LEASE 16u /* SEND: the message is a lease's URI */
 /* A chain: the ring's next transfer (of the kinds that FENCE waits for), whenever it is submitted,
- * starts when this one is done. If this one is not, that one ends with RDMAD_E_CANCELED, untouched,
- * and so on along the chain, until an entry without this flag, or a NOP: who has seen a chain break
- * goes on behind one. Of a batch its last entry's to have: then the batch is one link. */
+ * and also if another daemon gets it, starts when this one is done. If this one is not, that one
+ * ends with RDMAD_E_CANCELED, untouched, and so on along the chain, until an entry without this
+ * flag, or a NOP: who has seen a chain break goes on behind one. Of a batch its last entry's to
+ * have: then the batch is one link. */
 #define RDMAD_SQE_LINK 32u
 #define RDMAD_SQE_FLAGS 63u
 #define RDMAD_BATCH_MAX 1024u

@@ -30,7 +30,7 @@ static bool op_may_be_kept(const struct rdmad_ring *r, uint32_t index, bool unse
     const struct rdmad_slot *slot = &r->slot[index];
     if (slot->state != RDMAD_SLOT_PUBLISHED || !is_of_a_kept_kind(slot) || !slot_is_alone(slot))
         return false;
-    if (slot->canceled)
+    if (slot->canceled || slot->cut)
         return false;
     if (slot->opcode == RDMAD_OP_SEND && (!unsent || r->message[index].flags & RDMAD_SQE_LINK))
         return false;

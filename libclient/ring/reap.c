@@ -21,6 +21,7 @@
 #include "libclient/base/error.h"
 #include "libclient/control/presence.h"
 #include "libclient/lease/lease.h"
+#include "libclient/ring/chain.h"
 #include "libclient/ring/keep.h"
 #include "libclient/ring/let_go.h"
 #include "libclient/ring/revive.h"
@@ -120,6 +121,7 @@ static enum kind op_sort(struct rdmad_ring *r, uint32_t index, int status) {
         return FOR_NOBODY;
     }
     op_end_holds(r, index);
+    rdmad_chain_ended(r, slot, status);
     slot->state = RDMAD_SLOT_OVER;
     if (slot->silent)
         r->silents--;
@@ -171,6 +173,8 @@ static void op_lose(struct rdmad_ring *r, uint32_t index) {
         if (outcome > cqe.outcome) /* they are in the order of what is known less and less */
             cqe.outcome = outcome;
     }
+    if (slot->cut)
+        rdmad_chain_explain(slot, &cqe);
     op_lay_aside(r, index, op_sort(r, index, cqe.status), &cqe);
 }
 
@@ -330,7 +334,9 @@ static enum kind cqe_take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t 
     r->expected--;
     if (++r->cq_head == r->cq_tail)
         rdmad_ring_publish_head(r);
-    if (cqe->status)
+    if (r->slot[index].cut)
+        rdmad_chain_explain(&r->slot[index], cqe);
+    else if (cqe->status)
         cqe_explain(r, &r->slot[index], cqe);
     else if (r->slot[index].opcode == RDMAD_OP_CANCEL)
         rdmad_ring_canceled(r, r->slot[index].object);

@@ -17,6 +17,7 @@
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
+#include "libclient/ring/chain.h"
 #include "libclient/ring/create.h"
 #include "libclient/ring/keep.h"
 #include "libclient/ring/slots.h"
@@ -151,6 +152,7 @@ bool rdmad_ring_revive(struct rdmad_ring *r) {
                  (unsigned long long)r->handle, rdmad_error_said(s));
         rdmad_control_lose(s, rc, text);
     } else {
+        rdmad_chain_revive(r, first);
         revive_fields(r, number, resumes);
         revive_loops(r);
     }

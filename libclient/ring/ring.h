@@ -79,13 +79,15 @@ struct __attribute__((aligned(64))) rdmad_slot {
     uint64_t order; /* of submission */
     uint32_t generation;
     uint8_t state, opcode;
-    bool silent;      /* not told of when it is done */
-    bool member;      /* of a batch, and not its last */
-    bool begun;       /* a RECV that a daemon had begun that is gone */
-    bool canceled;    /* a CANCEL of it was done, so it has just its end to come */
-    uint32_t members; /* of the batch that this is the last of; 1: none */
-    uint32_t before;  /* the batch's member before this; or RDMAD_NO_SLOT */
-    uint32_t next;    /* in the list of those that are over */
+    bool silent;                  /* not told of when it is done */
+    bool member;                  /* of a batch, and not its last */
+    bool begun;                   /* a RECV that a daemon had begun that is gone */
+    bool canceled;                /* a CANCEL of it was done, so it has just its end to come */
+    bool linked : 1, follows : 1; /* has RDMAD_SQE_LINK; what came before it had (chain.h) */
+    bool cut : 1;                 /* so the next daemon must refuse it */
+    uint32_t members;             /* of the batch that this is the last of; 1: none */
+    uint32_t before;              /* the batch's member before this; or RDMAD_NO_SLOT */
+    uint32_t next;                /* in the list of those that are over */
     rdmad_callback *callback;
     void *arg;
     struct rdmad_cqe cqe;
@@ -158,6 +160,12 @@ struct rdmad_ring {
     uint32_t sq_postponed,
         postponed; /* from where on entries are postponed, and how many; 0: none */
     uint32_t kept; /* slots that are */
+    struct {
+        uint64_t done, broke; /* of the transfers with LINK the last that were, were not done: their
+                                 order and 1; 0: none */
+        bool linked;          /* the last transfer that was submitted has LINK */
+        bool fresh;           /* this daemon has no transfer yet, and an earlier one had some */
+    } chain;
     struct {
         uint32_t pools_destroyed;
         struct rdmad_pool *pool;

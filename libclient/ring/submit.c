@@ -15,6 +15,7 @@
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/control/presence.h"
+#include "libclient/ring/chain.h"
 #include "libclient/ring/keep.h"
 #include "libclient/ring/reap.h"
 #include "libclient/ring/slots.h"
@@ -125,6 +126,7 @@ static void entry_commit(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_stat
         r->silents++;
     }
     slot->begun = slot->canceled = false;
+    rdmad_chain_commit(r, sqe, slot, state != RDMAD_SLOT_PUBLISHED);
     slot->state = (uint8_t)state;
     slot->generation++;
     sqe->user_data = rdmad_slot_token(r, index);

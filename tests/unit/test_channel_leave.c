@@ -117,6 +117,26 @@ Test(channel_leave, what_is_on_its_way_to_a_peer_that_does_not_answer_is_unknown
     done();
 }
 
+/* The next daemon does not know what came before it. */
+Test(channel_leave, what_is_linked_to_one_that_is_not_sent_ends_with_it) {
+    struct rig_answer dropped = {0};
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, SMALL, 100);
+    chan_remote_up(&rig, &c, POOL);
+    sqe.flags = RDMAD_SQE_LINK;
+    rig_put(&c.end[A].client, &sqe); /* nobody receives it */
+    send(A, 1);
+    run();
+    part(A);
+    cr_assert(leaves(A));
+    plane_session_drop(c.end[A].client.session, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    ASSERT_CQE(chan_wait(&c, A), 100, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED, 0);
+    ASSERT_CQE(chan_wait(&c, A), 101, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED, 0);
+    rig_client_free(&c.end[A].client);
+    c.end[A].client.session = NULL;
+    done();
+}
+
 /* The other end has come back meanwhile, and has a receive for it. */
 static void found(bool parted_before, bool left_before) {
     remote_up();

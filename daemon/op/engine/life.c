@@ -235,7 +235,7 @@ void op_vanish(struct worker *w, struct op *op) {
  * and are written again. */
 static bool is_the_next_daemons(const struct op *op, const struct op_result *result) {
     bool begun = result->outcome != RDMAD_FAILED_UNTOUCHED && op->opcode == RDMAD_OP_SEND;
-    bool plain = !op->batch && !(op->flags & RDMAD_SQE_LINK);
+    bool plain = !op->batch && !(op->flags & RDMAD_SQE_LINK) && op->fence != OP_UNLINKED;
     return op->session->left && plain && result->status && !begun &&
            (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV ||
             op->opcode == RDMAD_OP_NOTIFIED);
