@@ -249,7 +249,10 @@ static void refuse_long_line(struct ctl_conn *conn) {
 
 static void ctl_conn_read_on(struct ctl_conn *conn) {
     const struct timeval idle = {.tv_sec = IDLE_S};
-    event_add(conn->readable, &idle);
+    if (!event_add(conn->readable, &idle))
+        return;
+    ctl_conn_take_no_more(conn); /* without memory for that nobody would see its end either */
+    ctl_conn_turn_later(conn);
 }
 
 /* Takes a few lines, and frees the connection when nothing is left to do for it. */
