@@ -48,6 +48,7 @@ struct outbox {
     uint8_t *memory; /* slots of messages, then a word a work request */
     size_t bytes;
     struct ibv_mr *mr;
+    uint64_t blank; /* in a word that has no answer yet; hardly ever an answer */
     unsigned free;
     uint16_t slot[OUTBOX_SLOTS]; /* the free ones */
     struct inbox_place to;

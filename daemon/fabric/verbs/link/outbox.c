@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #define MESSAGE_BYTES (4096u + FABRIC_HEAD_MAX)
 #define SLOT_BYTES (WEAK_TOKEN + MESSAGE_BYTES)
@@ -67,6 +68,8 @@ int outbox_open(struct verbs_link *l, struct error *err) {
         outbox_close(l);
         return rc;
     }
+    if (getrandom(&ob->blank, sizeof(ob->blank), 0) != (ssize_t)sizeof(ob->blank))
+        ob->blank = UINT64_MAX; /* no secret, but as good in a word that nobody guesses at */
     for (ob->free = 0; ob->free < OUTBOX_SLOTS; ob->free++)
         ob->slot[ob->free] = (uint16_t)ob->free;
     return 0;
@@ -131,11 +134,14 @@ static uint64_t *word_of(const struct verbs_lane *lane, const struct wr_slot *sl
 
 void outbox_word_sge(const struct verbs_lane *lane, const struct ibv_send_wr *wr,
                      struct ibv_sge *sge) {
-    sge->addr = (uintptr_t)word_of(lane, (const struct wr_slot *)(uintptr_t)wr->wr_id);
+    uint64_t *word = word_of(lane, (const struct wr_slot *)(uintptr_t)wr->wr_id);
+    __atomic_store_n(word, lane->link->outbox.blank, __ATOMIC_RELAXED);
+    sge->addr = (uintptr_t)word;
     sge->length = sizeof(uint64_t);
     sge->lkey = lane->link->outbox.mr->lkey;
 }
 
-uint64_t outbox_word(const struct verbs_lane *lane, const struct wr_slot *slot) {
-    return __atomic_load_n(word_of(lane, slot), __ATOMIC_RELAXED);
+bool outbox_word(const struct verbs_lane *lane, const struct wr_slot *slot, uint64_t *out) {
+    *out = __atomic_load_n(word_of(lane, slot), __ATOMIC_RELAXED);
+    return *out != lane->link->outbox.blank;
 }

@@ -19,10 +19,10 @@ bool outbox_may_send(const struct outbox *ob); /* the peer has a receive for one
 void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *sge);
 
 /* For a work request that has taken its place: where its answer is to be written, and what was
- * written there. */
+ * written there; false if nothing was. */
 void outbox_word_sge(const struct verbs_lane *lane, const struct ibv_send_wr *wr,
                      struct ibv_sge *sge);
-uint64_t outbox_word(const struct verbs_lane *lane, const struct wr_slot *slot);
+bool outbox_word(const struct verbs_lane *lane, const struct wr_slot *slot, uint64_t *out);
 
 /* The peer's page, as it was last read. */
 struct inbox_page *outbox_page(const struct outbox *ob);

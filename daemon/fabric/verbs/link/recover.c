@@ -123,6 +123,22 @@ static void message_came(struct verbs_link *l, struct fabric_op *op) {
         page_ask(l, op);
 }
 
+/* rdma_rxe takes the acknowledgement of a WRITE that was sent twice for the answer to the atomic op
+ * behind it, if that was lost (IBTA would have it asked for again). It was done: once, so it must
+ * not be again, and what it found is not known. */
+static void answer_missing(struct verbs_lane *lane, struct fabric_op *op) {
+    struct verbs_link *l = lane->link;
+    struct error why;
+    error_set(&why, RDMAD_E_PEER_LOST,
+              "%s: queue pair 0x%x to 0x%x at %s: the device ended an atomic op without its answer",
+              l->verbs->device->name, lane->queue.qp->qp_num, lane->queue.other, l->host);
+    lane_break(lane);
+    link_fail(l, &why);
+    link_complete(l, op,
+                  op_mark(op)->cancel_status ? op_mark(op)->cancel_status : RDMAD_E_PEER_LOST,
+                  RDMAD_UNKNOWN);
+}
+
 void lane_ended(struct queue *q, struct wr_slot *slot, const struct ibv_wc *wc) {
     struct verbs_lane *lane = container_of(q, struct verbs_lane, queue);
     struct verbs_link *l = lane->link;
@@ -142,10 +158,10 @@ void lane_ended(struct queue *q, struct wr_slot *slot, const struct ibv_wc *wc) 
     if (mark->cancel_status)
         l->cancelled--;
     if (well) {
-        if (fabric_op_is_atomic(op))
-            op->value = outbox_word(lane, slot);
         if (op->opcode == RDMAD_OP_SEND && op->asks)
             message_came(l, op);
+        else if (fabric_op_is_atomic(op) && !outbox_word(lane, slot, &op->value))
+            answer_missing(lane, op);
         else
             link_complete(l, op, RDMAD_OK, RDMAD_DONE);
         return;
