@@ -350,6 +350,7 @@ void handle_returned(struct handle *h, uint64_t deadline_ns, uint64_t notify_ref
     handle_lasts_until(h, deadline_ns);
     if (!same && h->stage == HANDLE_USABLE)
         session_tell(h->session, &h->late_renewal);
+    handle_keep_once_more(h);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */

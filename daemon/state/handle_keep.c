@@ -91,6 +91,11 @@ void handle_keep(struct handle *h, bool on, plane_done *done, void *arg) {
     ask_owner(h);
 }
 
+void handle_keep_once_more(struct handle *h) {
+    if (h->keeping.done && h->stage == HANDLE_USABLE)
+        ask_owner(h);
+}
+
 void handle_keep_init(struct handle *h) {
     timer_init(&h->keep_again, keep_again);
 }

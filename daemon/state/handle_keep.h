@@ -19,5 +19,7 @@ void handle_kept(struct handle *h, const struct error *result);
 void handle_keep_init(struct handle *h);
 void handle_keep_again(struct handle *h);
 void handle_keep_stop(struct handle *h);
+/* The owner's daemon is back: what it was asked may have gone with the connection. */
+void handle_keep_once_more(struct handle *h);
 
 #endif

@@ -59,6 +59,22 @@ Test(peer_return, a_peer_that_comes_back_is_asked_for_the_same_lease) {
     cr_expect_eq(peers_count(rig.st.peers), 1, "nothing is left of the connection before");
 }
 
+Test(peer_return, a_peer_that_comes_back_is_asked_once_more_to_keep_a_lease) {
+    uint64_t ref;
+    struct rig_done kept = {0};
+    lose(attached_for_long(60000, &ref));
+    handle_keep(h, true, rig_done, &kept);
+    struct raw *r = comes_back();
+    ref = asked(r);
+    grant(r, ref, 60000);
+    cr_expect_eq(raw_expect(r, PEER_MSG_KEEP_REQ).keep_req.owner_ref, 900 + ref);
+    struct peer_msg rep = {.type = PEER_MSG_KEEP_REP, .keep_rep.lessee_ref = ref};
+    raw_send(r, &rep);
+    AWAIT(kept.calls == 1);
+    cr_expect_eq(kept.code, 0, "%s", kept.text);
+    cr_expect(h->keep);
+}
+
 Test(peer_return, a_refusal_that_time_may_change_is_asked_again) {
     uint64_t ref;
     lose(attached_for_long(60000, &ref));
