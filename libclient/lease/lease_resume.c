@@ -109,13 +109,13 @@ static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
     return alive;
 }
 
-/* With the lock. It has the number that events of it have from here on. The program may have let
- * go of it meanwhile, and could not be asked to end it. */
+/* With the lock. It has the number that events of it have from here on. It may have ended
+ * meanwhile, or the program let go of it and could not be asked to end it. */
 static void grant_accept(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_grant_rep *reply = call->reply;
     struct rdmad_lease_revoke_req gone = {.lease = reply->lease};
     struct rdmad_lease *lease = rdmad_lease_find(s, true, call->object.number);
-    if (!lease) {
+    if (!lease || lease->ended) {
         rdmad_control_post(s, RDMAD_MSG_LEASE_REVOKE, &gone, sizeof(gone));
         return;
     }
