@@ -99,6 +99,13 @@ void rdmad_control_gone(struct rdmad_session *s, const char *text) {
     }
 }
 
+bool rdmad_control_drained(struct rdmad_session *s, int rc) {
+    if (rc != RDMAD_E_SHUTDOWN || s->state != RDMAD_SESSION_RESUMING)
+        return false;
+    rdmad_control_gone(s, "the rdmad that has come is drained (rdmactl drain)");
+    return true;
+}
+
 int rdmad_fail_lost(struct rdmad_session *s) {
     char text[sizeof(s->lost_text)];
     pthread_mutex_lock(&s->lock);

@@ -110,6 +110,11 @@ void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
  * lost. */
 void rdmad_control_gone(struct rdmad_session *s, const char *text);
 
+/* With the lock, when the daemon that takes the session over has refused with rc what is handed
+ * back to it. True: it is drained, and takes nothing. The session is away, and is shown to a daemon
+ * again. */
+bool rdmad_control_drained(struct rdmad_session *s, int rc);
+
 /* Whether the session is not open; looks at the socket first, for callers that do not read it. */
 bool rdmad_check_gone(struct rdmad_session *s);
 /* Remembers and returns RDMAD_E_DAEMON_LOST with the reason. */

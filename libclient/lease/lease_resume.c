@@ -139,7 +139,9 @@ static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
     int rc = rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
     struct rdmad_lease *lease = rdmad_lease_find(s, true, again->number);
-    if (rc && lease && !lease->ended && rc != RDMAD_E_DAEMON_LOST)
+    if (rdmad_control_drained(s, rc))
+        rc = RDMAD_E_DAEMON_LOST; /* the next one is asked */
+    else if (rc && lease && !lease->ended && rc != RDMAD_E_DAEMON_LOST)
         lease_stays_away(lease, rc, rdmad_error_said(s));
     pthread_mutex_unlock(&s->lock);
     return rc;

@@ -120,7 +120,9 @@ static int part_show(struct rdmad_session *s, uint64_t number) {
     int rc = rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
     struct rdmad_kept_part **at = part_at(s, number);
-    if (rc && rc != RDMAD_E_DAEMON_LOST && *at)
+    if (rdmad_control_drained(s, rc))
+        rc = RDMAD_E_DAEMON_LOST;
+    else if (rc && rc != RDMAD_E_DAEMON_LOST && *at)
         part_forget(at);
     return rc;
 }

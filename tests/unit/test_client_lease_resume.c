@@ -67,3 +67,37 @@ Test(lease_resume, a_lease_that_ends_while_it_is_handed_back_is_revoked) {
     cr_expect(stall_asked(RDMAD_MSG_LEASE_RESUME, NULL, 0));
     expect_dead_at_the_next_daemon();
 }
+
+/* ---- a daemon that is drained -------------------------------------------------------------- */
+
+static uint16_t drained_for; /* refused once */
+static unsigned asked;       /* atomic; for that */
+
+static bool refuse_once(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    (void)body;
+    if (h->type != drained_for || __atomic_fetch_add(&asked, 1, __ATOMIC_RELEASE))
+        return false;
+    fake_refuse(f, h, RDMAD_E_SHUTDOWN, "rdmad is drained (rdmactl drain)");
+    return true;
+}
+
+static void expect_all_back_after_drain(uint16_t type) {
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
+    drained_for = type;
+    fake.hook = refuse_once;
+    rig_daemon_follows();
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+    rdmad_lease_get_info(grant, &info);
+    cr_expect_eq(info.ended, 0, "%d", info.ended);
+    cr_expect_eq(__atomic_load_n(&asked, __ATOMIC_ACQUIRE), 2, "%u", asked);
+}
+
+Test(lease_resume, a_drained_daemon_ends_no_lease_that_is_handed_back) {
+    expect_all_back_after_drain(RDMAD_MSG_LEASE_RESUME);
+}
+
+Test(lease_resume, a_drained_daemon_ends_no_part_that_is_handed_back) {
+    struct rdmad_part part = {.lease = 9, .parent = 7};
+    fake_event(&fake, RDMAD_EV_LEASE_PART, &part, sizeof(part));
+    expect_all_back_after_drain(RDMAD_MSG_PART_RESUME);
+}
