@@ -85,23 +85,33 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     return rdmad_lease_make(lease, &call, out);
 }
 
+struct renewal {
+    struct rdmad_lease_renew_req request;
+    uint64_t asked_ns;
+};
+
+static void renewal_fill(struct rdmad_session *s, const struct rdmad_call *call, void *request) {
+    _Static_assert(offsetof(struct renewal, request) == 0, "fill gets the request");
+    rdmad_lease_fill_number(s, call, request);
+    ((struct renewal *)request)->asked_ns = rdmad_boottime_ns();
+}
+
 int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
     RDMAD_LIVE(lease, LEASE);
-    struct rdmad_lease_renew_req request = {.ttl_ns = rdmad_ms_to_ns(ttl_ms)};
+    struct renewal renewal = {.request.ttl_ns = rdmad_ms_to_ns(ttl_ms)};
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_RENEW,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .fill = rdmad_lease_fill_number,
+                              .request = &renewal,
+                              .request_size = sizeof(renewal.request),
+                              .fill = renewal_fill,
                               .object.lease = lease};
-    uint64_t sent = rdmad_boottime_ns();
     int rc = rdmad_lease_owner_only(lease, "renew");
     if (!rc)
         rc = rdmad_control_call(lease->session, &call);
     if (rc)
         return rc;
     pthread_mutex_lock(&lease->session->lock);
-    lease->deadline_ns = rdmad_ns_later(sent, request.ttl_ns);
-    lease->grant.ttl_ns = request.ttl_ns;
+    lease->deadline_ns = rdmad_ns_later(renewal.asked_ns, renewal.request.ttl_ns);
+    lease->grant.ttl_ns = renewal.request.ttl_ns;
     pthread_mutex_unlock(&lease->session->lock);
     return 0;
 }

@@ -111,11 +111,19 @@ struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, enum rdmad_lease_si
     rdmad_object_init(&lease->object, RDMAD_KIND_LEASE);
     lease->session = s;
     lease->side = side;
-    lease->deadline_ns = rdmad_boottime_ns(); /* when the request is sent; the ttl comes on top */
     return lease;
 }
 
+/* The ttl counts from when the daemon is asked that grants it, not from when it was waited for. */
+static void lease_fill_asked(struct rdmad_session *s, const struct rdmad_call *call,
+                             void *request) {
+    (void)s;
+    (void)request;
+    call->object.lease->deadline_ns = rdmad_boottime_ns(); /* the ttl comes on top */
+}
+
 int rdmad_lease_make(struct rdmad_lease *lease, struct rdmad_call *call, rdmad_lease **out) {
+    call->fill = lease_fill_asked;
     int rc = rdmad_control_call(lease->session, call);
     if (rc) {
         rdmad_lent_end(lease->session, &lease->lent);

@@ -61,7 +61,7 @@ struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64
 struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, enum rdmad_lease_side side);
 /* Makes the call, whose accept fills in lease. On success *out is lease, else lease is freed. */
 int rdmad_lease_make(struct rdmad_lease *lease, struct rdmad_call *call, rdmad_lease **out);
-/* For accept: the lease has its numbers, and lives for ttl_ns from when the call was made. */
+/* For accept: the lease has its numbers, and lives for ttl_ns from when its daemon was asked. */
 void rdmad_lease_accept(struct rdmad_lease *lease, uint64_t ttl_ns);
 
 /* Return RDMAD_E_PERM with a sentence: that only an owner can do what ("renew"); that a lease that

@@ -3,8 +3,11 @@
  * What becomes of a lease when its daemon answers a call about it and goes before the thread that
  * made the call runs on.
  */
+#include "libclient/base/session.h" /* first: its parameters are named as our globals */
+
 #include "tests/unit/stall_rig.h"
 #include <criterion/criterion.h>
+#include <unistd.h>
 
 static rdmad_lease *grant;
 static int result;
@@ -25,13 +28,13 @@ static void expect_dead_at_the_next_daemon(void) {
               "the next daemon has the lease");
 }
 
-static void revoke(void) {
+static void revoke_grant(void) {
     result = rdmad_lease_revoke(grant);
 }
 
 Test(lease_resume, a_revoked_lease_is_not_alive_at_the_next_daemon) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
-    stall_call(RDMAD_MSG_LEASE_REVOKE, revoke);
+    stall_call(RDMAD_MSG_LEASE_REVOKE, revoke_grant);
     cr_assert_eq(result, 0, "%s", rdmad_last_error(s));
     expect_dead_at_the_next_daemon();
     rdmad_lease_get_info(grant, &info);
@@ -57,15 +60,83 @@ static bool end_before_the_answer(struct fake_daemon *f, const struct rdmad_msg_
     return false;
 }
 
-static void renew(void) {
+static void renew_grant(void) {
     result = rdmad_lease_renew(grant, 60000);
 }
 
 Test(lease_resume, a_lease_that_ends_while_it_is_handed_back_is_revoked) {
     fake.hook = end_before_the_answer;
-    stall_call(RDMAD_MSG_LEASE_RENEW, renew);
+    stall_call(RDMAD_MSG_LEASE_RENEW, renew_grant);
     cr_expect(stall_asked(RDMAD_MSG_LEASE_RESUME, NULL, 0));
     expect_dead_at_the_next_daemon();
+}
+
+/* ---- calls that wait for a daemon ---------------------------------------------------------- */
+
+enum { TTL_MS = 1500, AWAY_MS = 1600 };
+
+static rdmad_lease *made;
+
+static uint64_t ttl_ms(const rdmad_lease *of) {
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
+    rdmad_lease_get_info(of, &info);
+    return info.ttl_ms;
+}
+
+static void *call_away(void *call) {
+    ((void (*)(void))call)();
+    return NULL;
+}
+
+/* Makes the call while there is no daemon, for longer than the ttl. */
+static void wait_for_a_daemon_in(void (*call)(void)) {
+    pthread_t thread;
+    fake.ttl_ns = UINT64_C(1000000) * TTL_MS;
+    fake_go(&fake);
+    while (rdmad_is_open(s))
+        usleep(1000);
+    cr_assert_eq(pthread_create(&thread, NULL, call_away, call), 0);
+    usleep(AWAY_MS * 1000);
+    fake_come_back(&fake);
+    pthread_join(thread, NULL);
+    cr_assert_eq(result, 0, "%s", rdmad_last_error(s));
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
+
+/* And so the next daemon gets it. */
+static void expect_alive_for(const rdmad_lease *of, uint64_t most_ms) {
+    cr_expect(ttl_ms(of) > 0 && ttl_ms(of) <= most_ms, "%llu", (unsigned long long)ttl_ms(of));
+    rig_daemon_follows();
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
+
+static void grant_briefly(void) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    terms.ttl_ms = TTL_MS;
+    result = rdmad_lease_grant(s, memory + 4096, 4096, &terms, &made);
+}
+
+Test(lease_resume, a_lease_has_its_ttl_from_the_daemon_that_granted_it) {
+    wait_for_a_daemon_in(grant_briefly);
+    expect_alive_for(made, TTL_MS);
+}
+
+static void attach(void) {
+    result = rdmad_lease_attach(s, "name", 0, &made);
+}
+
+Test(lease_resume, a_handle_has_its_ttl_from_the_daemon_that_attached_it) {
+    wait_for_a_daemon_in(attach);
+    expect_alive_for(made, TTL_MS);
+}
+
+static void renew_briefly(void) {
+    result = rdmad_lease_renew(grant, TTL_MS);
+}
+
+Test(lease_resume, a_renewed_lease_has_its_ttl_from_the_daemon_that_renewed_it) {
+    wait_for_a_daemon_in(renew_briefly);
+    expect_alive_for(grant, TTL_MS);
 }
 
 /* ---- a daemon that is drained -------------------------------------------------------------- */
