@@ -38,11 +38,12 @@ struct rdmad_lease {
     int ended;            /* 0: alive; else why not */
     uint64_t ended_ns;
     struct rdmad_event_source source;
-    bool tell_ended, tell_renewed;      /* events not taken yet */
-    bool away;                          /* lessee: its owner's daemon has gone, and may come back */
-    bool awaited;                       /* and its daemon says that it waits for that */
-    bool kept;                          /* lessee: by rdmad_lease_keep */
-    bool to_ask;                        /* of a daemon that takes the session over: not yet */
+    bool tell_ended, tell_renewed; /* events not taken yet */
+    bool let_go;                   /* lessee: by the program; no daemon is asked for it again */
+    bool away;                     /* lessee: its owner's daemon has gone, and may come back */
+    bool awaited;                  /* and its daemon says that it waits for that */
+    bool kept;                     /* lessee: by rdmad_lease_keep */
+    bool to_ask;                   /* of a daemon that takes the session over: not yet */
     struct rdmad_lease_grant_req grant; /* owner: on which terms, for the next daemon */
     char ended_text[RDMAD_TEXT_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];

@@ -5,9 +5,13 @@
  */
 #include "libclient/lease/lease.h"
 
-/* Also of a lease that has ended: until then the daemon keeps the handle, to say why. */
+/* Also of a lease that has ended: until then the daemon keeps the handle, to say why. Whichever
+ * daemon answers, the handle is not asked for again; if it is being asked for, it is given back. */
 static void lease_tell_release(struct rdmad_lease *lease) {
     struct rdmad_lease_release_req request = {.handle = lease->handle};
+    pthread_mutex_lock(&lease->session->lock);
+    lease->let_go = true;
+    pthread_mutex_unlock(&lease->session->lock);
     rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_RELEASE, &request, sizeof(request), true);
 }
 

@@ -28,7 +28,7 @@
 /* ---- which --------------------------------------------------------------------------------- */
 
 static bool is_wanted(const struct rdmad_lease *l, bool own) {
-    return !l->ended && rdmad_lease_is_own(l) == own && (own || l->away);
+    return !l->ended && !l->let_go && rdmad_lease_is_own(l) == own && (own || l->away);
 }
 
 /* Granted leases, or handles that are away: those that there are now. */
@@ -163,9 +163,11 @@ void rdmad_attaches_leave(struct rdmad_session *s, struct rdmad_attach_round *ro
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
         for (struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
             l->awaited = false;
-            if (l->side == RDMAD_LEASE_ATTACHED && !l->ended)
+            if (l->ended || l->let_go)
+                continue;
+            if (l->side == RDMAD_LEASE_ATTACHED)
                 l->away = true;
-            else if (l->side == RDMAD_LEASE_REQUESTED && !l->ended)
+            else if (l->side == RDMAD_LEASE_REQUESTED)
                 lease_stays_away(l, RDMAD_E_DAEMON_LOST, "it was requested of a service");
         }
     }
@@ -184,9 +186,9 @@ static void attach_accept(struct rdmad_session *s, const struct rdmad_call *call
     const struct rdmad_lease_attach_rep *reply = call->reply;
     struct rdmad_lease_release_req gone = {.handle = request->handle};
     struct rdmad_lease *lease = rdmad_lease_find(s, false, request->handle);
-    if (!lease) /* the program has let go of it, when the daemon did not have it yet */
+    if (!lease || lease->let_go) /* by the program, when the daemon did not have it yet */
         rdmad_control_post(s, RDMAD_MSG_LEASE_RELEASE, &gone, sizeof(gone));
-    if (!lease || lease->ended)
+    if (!lease || lease->let_go || lease->ended)
         return; /* the program lets go of what has ended */
     lease->away = false;
     if (lease->id != reply->lease) /* of a lease that was published, and granted anew */
@@ -198,7 +200,7 @@ static void attach_accept(struct rdmad_session *s, const struct rdmad_call *call
 
 /* It may be that of a round that began before it came back, or ended. */
 static bool attach_is_away(const struct rdmad_lease *lease) {
-    return lease && lease->away && !lease->ended;
+    return lease && lease->away && !lease->ended && !lease->let_go;
 }
 
 static void attach_again(struct rdmad_session *s, uint64_t handle) {
@@ -219,11 +221,11 @@ static void attach_again(struct rdmad_session *s, uint64_t handle) {
     int rc = rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
     lease = rdmad_lease_find(s, false, handle);
-    if (lease && lease->away && !attach_may_come(rc))
+    if (attach_is_away(lease) && !attach_may_come(rc))
         lease_stays_away(lease, rc, rdmad_error_said(s));
     if (lease && rc != RDMAD_E_DAEMON_LOST)
         lease->awaited = rc == RDMAD_E_BUSY;
-    if (lease && !rc && !lease->ended && lease->kept)
+    if (lease && !rc && !lease->ended && !lease->let_go && lease->kept)
         rdmad_control_post(s, RDMAD_MSG_LEASE_KEEP, &keep, sizeof(keep));
     pthread_mutex_unlock(&s->lock);
 }

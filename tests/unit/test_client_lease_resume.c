@@ -71,6 +71,62 @@ Test(lease_resume, a_lease_that_ends_while_it_is_handed_back_is_revoked) {
     expect_dead_at_the_next_daemon();
 }
 
+/* ---- lessees ------------------------------------------------------------------------------- */
+
+static void free_handle(void) {
+    rdmad_lease_free(lease);
+}
+
+Test(lease_resume, a_released_handle_is_not_attached_at_the_next_daemon) {
+    stall_call(RDMAD_MSG_LEASE_RELEASE, free_handle);
+    unsigned resumed = stall_asked(RDMAD_MSG_ATTACH_RESUME, NULL, 0);
+    cr_expect(!resumed || stall_asked(RDMAD_MSG_LEASE_RELEASE, NULL, 0) > resumed,
+              "the next daemon has the handle");
+}
+
+static struct rdmad_msg_header attaching;
+static bool owner_is_back;      /* atomic */
+static unsigned held, releases; /* atomic */
+
+/* The answer comes when the handle is released, and the daemon does not know it before. */
+static bool attach_when_released(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                                 const void *body) {
+    struct rdmad_lease_attach_rep rep = {
+        .handle = 31, .lease = 7, .length = 4096, .ttl_ns = f->ttl_ns, .rights = RDMAD_RIGHTS_ALL};
+    (void)body;
+    if (h->type == RDMAD_MSG_ATTACH_RESUME) {
+        attaching = *h;
+        if (__atomic_load_n(&owner_is_back, __ATOMIC_ACQUIRE))
+            __atomic_add_fetch(&held, 1, __ATOMIC_RELEASE);
+        else
+            fake_refuse(f, h, RDMAD_E_BUSY, "its owner is not back");
+        return true;
+    }
+    if (h->type != RDMAD_MSG_LEASE_RELEASE)
+        return false;
+    if (__atomic_add_fetch(&releases, 1, __ATOMIC_RELEASE) > 1)
+        return false;
+    fake_reply(f, &attaching, &rep, sizeof(rep));
+    fake_refuse(f, h, RDMAD_E_HANDLE, "there is none");
+    return true;
+}
+
+static void await_count(const unsigned *count, unsigned value, const char *what) {
+    for (unsigned i = 0; i < 20000 && __atomic_load_n(count, __ATOMIC_ACQUIRE) < value; i++)
+        usleep(1000);
+    cr_assert_geq(__atomic_load_n(count, __ATOMIC_ACQUIRE), value, "%s", what);
+}
+
+Test(lease_resume, a_handle_that_is_released_while_it_is_asked_for_is_given_back) {
+    fake.hook = attach_when_released;
+    rig_daemon_follows();
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+    __atomic_store_n(&owner_is_back, true, __ATOMIC_RELEASE);
+    await_count(&held, 1, "it is not asked for again");
+    rdmad_lease_free(lease);
+    await_count(&releases, 2, "the daemon has the handle");
+}
+
 /* ---- calls that wait for a daemon ---------------------------------------------------------- */
 
 enum { TTL_MS = 1500, AWAY_MS = 1600 };
