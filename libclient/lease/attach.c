@@ -122,13 +122,23 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
                            sizeof(request), request.uri, out);
 }
 
+/* With the lock, as soon as the daemon has answered: the lease does not end with that daemon. */
+static void lease_handed_over(struct rdmad_session *s, const struct rdmad_call *call) {
+    (void)s;
+    call->object.lease->let_go = true;
+}
+
 int rdmad_lease_hand_over(rdmad_lease *lease) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_hand_over_req request = {.handle = lease->handle};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_HAND_OVER,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .accept = lease_handed_over,
+                              .object.lease = lease};
     int rc = rdmad_lease_lessee_only(lease, "handed over");
     if (!rc)
-        rc = rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_HAND_OVER, &request,
-                                sizeof(request), false);
+        rc = rdmad_control_call(lease->session, &call);
     if (!rc) {
         rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, rdmad_lease_number(lease), __func__);
         rdmad_lease_forget(lease);
@@ -136,14 +146,21 @@ int rdmad_lease_hand_over(rdmad_lease *lease) {
     return rc;
 }
 
+/* With the lock, as soon as the daemon has answered: the next one is told the same. */
+static void lease_kept(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_lease_keep_req *request = call->request;
+    (void)s;
+    call->object.lease->kept = request->on;
+}
+
 int rdmad_lease_keep(rdmad_lease *lease, int on) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_keep_req request = {.handle = lease->handle, .on = on != 0};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_KEEP,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .accept = lease_kept,
+                              .object.lease = lease};
     int rc = rdmad_lease_lessee_only(lease, "kept by a lessee");
-    if (!rc)
-        rc = rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_KEEP, &request, sizeof(request),
-                                false);
-    if (!rc)
-        lease->kept = on != 0;
-    return rc;
+    return rc ? rc : rdmad_control_call(lease->session, &call);
 }

@@ -96,24 +96,26 @@ static void renewal_fill(struct rdmad_session *s, const struct rdmad_call *call,
     ((struct renewal *)request)->asked_ns = rdmad_boottime_ns();
 }
 
+/* With the lock, as soon as the daemon has answered: the next one is told the same. */
+static void renewal_accept(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct renewal *renewal = call->request;
+    struct rdmad_lease *lease = call->object.lease;
+    (void)s;
+    lease->deadline_ns = rdmad_ns_later(renewal->asked_ns, renewal->request.ttl_ns);
+    lease->grant.ttl_ns = renewal->request.ttl_ns;
+}
+
 int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
     RDMAD_LIVE(lease, LEASE);
     struct renewal renewal = {.request.ttl_ns = rdmad_ms_to_ns(ttl_ms)};
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_RENEW,
                               .request = &renewal,
                               .request_size = sizeof(renewal.request),
+                              .accept = renewal_accept,
                               .fill = renewal_fill,
                               .object.lease = lease};
     int rc = rdmad_lease_owner_only(lease, "renew");
-    if (!rc)
-        rc = rdmad_control_call(lease->session, &call);
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&lease->session->lock);
-    lease->deadline_ns = rdmad_ns_later(renewal.asked_ns, renewal.request.ttl_ns);
-    lease->grant.ttl_ns = renewal.request.ttl_ns;
-    pthread_mutex_unlock(&lease->session->lock);
-    return 0;
+    return rc ? rc : rdmad_control_call(lease->session, &call);
 }
 
 int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {

@@ -71,6 +71,20 @@ Test(lease_resume, a_lease_that_ends_while_it_is_handed_back_is_revoked) {
     expect_dead_at_the_next_daemon();
 }
 
+static void renew_for_long(void) {
+    result = rdmad_lease_renew(grant, 3600000);
+}
+
+Test(lease_resume, the_next_daemon_hears_of_a_renewal_that_was_answered) {
+    struct rdmad_lease_resume_req asked;
+    stall_call(RDMAD_MSG_LEASE_RENEW, renew_for_long);
+    cr_assert_eq(result, 0, "%s", rdmad_last_error(s));
+    cr_assert(stall_asked(RDMAD_MSG_LEASE_RESUME, &asked, sizeof(asked)));
+    cr_expect_eq(asked.grant.ttl_ns, UINT64_C(3600000000000));
+    cr_expect_gt(asked.left_ns, UINT64_C(3000000000000), "%llu ns are left",
+                 (unsigned long long)asked.left_ns);
+}
+
 /* ---- lessees ------------------------------------------------------------------------------- */
 
 static void free_handle(void) {
@@ -125,6 +139,42 @@ Test(lease_resume, a_handle_that_is_released_while_it_is_asked_for_is_given_back
     await_count(&held, 1, "it is not asked for again");
     rdmad_lease_free(lease);
     await_count(&releases, 2, "the daemon has the handle");
+}
+
+static void keep_handle(void) {
+    result = rdmad_lease_keep(lease, 1);
+}
+
+Test(lease_resume, the_next_daemon_hears_of_a_keep_that_was_answered) {
+    struct rdmad_lease_keep_req asked;
+    stall_call(RDMAD_MSG_LEASE_KEEP, keep_handle);
+    cr_assert_eq(result, 0, "%s", rdmad_last_error(s));
+    cr_assert(stall_asked(RDMAD_MSG_LEASE_KEEP, &asked, sizeof(asked)), "it is not kept");
+    cr_expect_eq(asked.handle, 31);
+    cr_expect_eq(asked.on, 1);
+}
+
+static bool answer_request(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                           const void *body) {
+    struct rdmad_lease_attach_rep rep = {.handle = 32, .lease = 8, .length = 64};
+    (void)body;
+    rep.ttl_ns = f->ttl_ns;
+    if (h->type == RDMAD_MSG_LEASE_REQUEST)
+        fake_reply(f, h, &rep, sizeof(rep));
+    return h->type == RDMAD_MSG_LEASE_REQUEST;
+}
+
+static void hand_over(void) {
+    result = rdmad_lease_hand_over(lease);
+}
+
+Test(lease_resume, a_lease_that_was_handed_over_does_not_end_with_its_daemon) {
+    fake.hook = answer_request;
+    cr_assert_eq(rdmad_lease_request(s, "rdmad:///service", 64, NULL, 0, &lease), 0, "%s",
+                 rdmad_last_error(s));
+    stall_call(RDMAD_MSG_LEASE_HAND_OVER, hand_over);
+    cr_assert_eq(result, 0, "%s", rdmad_last_error(s));
+    cr_expect_eq(stall_events(RDMAD_EVENT_LEASE_ENDED), 0, "its end was told");
 }
 
 /* ---- calls that wait for a daemon ---------------------------------------------------------- */
