@@ -395,7 +395,8 @@ RDMAD_API int rdmad_lease_request(rdmad_session *session, const char *service_ur
  * RDMAD_EVENT_HANDED_OVER. lease is freed if it returns 0.
  * Errors: RDMAD_E_PERM: it was not requested of a service. RDMAD_E_LEASE_*: it has ended.
  * RDMAD_E_NO_SERVICE: the service has closed. RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's
- * daemon; whether it was told is unknown. */
+ * daemon; whether it was told is unknown. RDMAD_E_HANDLE: this session's daemon was started again
+ * meanwhile; whether the owner has the memory is unknown, too. */
 RDMAD_API int rdmad_lease_hand_over(rdmad_lease *lease);
 /* Lessee: the daemon asks the owner's for renewal in time, as long as the session lives and the
  * lease is not released; on 0 lets it run out. RDMAD_E_PERM: not granted with
