@@ -253,7 +253,7 @@ void rdmad_service_close(rdmad_service *service) {
     /* Answered when the requested leases have ended. */
     int rc = service_is_over(service) ? 0 : rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
-    if (!rc)
+    if (!rc || service->over) /* or the next daemon has refused it meanwhile */
         rdmad_lent_back(&service->lent);
     for (at = &s->services; *at != service; at = &(*at)->next)
         assert(*at);

@@ -20,7 +20,8 @@ struct away {
     uint32_t peer_flags;
     struct rdmad_channel_resume_req asked[4];
     struct rdmad_channel_close_req closed;
-    unsigned nasked, nclosed, nproofs; /* atomic */
+    struct rdmad_service_close_req service_closed;
+    unsigned nasked, nclosed, nproofs, nservice_closes; /* atomic */
 };
 extern struct away away;
 extern rdmad_channel *channel; /* number 41 */

@@ -345,6 +345,26 @@ Test(channel_resume, a_service_that_the_next_daemon_refuses_says_so_and_takes_no
     cr_expect_eq(rdmad_pool_destroy(pool), 0, "its budget stays lent: %s", rdmad_last_error(s));
 }
 
+static void *close_service(void *service) {
+    rdmad_service_close(service);
+    return NULL;
+}
+
+Test(channel_resume, the_budget_of_one_that_is_refused_while_it_is_closed_is_free_again) {
+    pthread_t t;
+    void *all = rdmad_alloc(pool, 1 << 16);
+    cr_assert_eq(all, memory);
+    rdmad_service *service = listen_here(1 << 16);
+    away_go();
+    pthread_create(&t, NULL, close_service, service);
+    usleep(20000);
+    away.refuse_service = RDMAD_E_EXISTS;
+    fake_come_back(&fake);
+    pthread_join(t, NULL);
+    rdmad_free(pool, all);
+    cr_expect_not_null(rdmad_alloc(pool, 1 << 16), "it stays lent: %s", rdmad_last_error(s));
+}
+
 Test(channel_resume, a_budget_that_an_older_daemon_does_not_know_is_missed_in_words) {
     rdmad_service *service = listen_here(4096);
     rdmad_channel *c;
