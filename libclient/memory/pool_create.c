@@ -155,23 +155,31 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
     return rc;
 }
 
-int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
-    RDMAD_LIVE(s, SESSION);
-    struct rdmad_pool_import_req request = {.bytes = 0};
+static int pool_take_in(rdmad_session *s, int fd, uint64_t bytes, rdmad_pool **out) {
+    struct rdmad_pool_import_req request = {.bytes = bytes};
     struct rdmad_pool_create_rep reply;
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_POOL_IMPORT, request, reply), .sent_fd = fd,
                               .sends_fd = true};
+    int rc = rdmad_control_call(s, &call);
+    return rc ? rc : pool_new(s, fd, false, &reply, bytes, out);
+}
+
+int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
+    RDMAD_LIVE(s, SESSION);
+    struct rdmad_attempt a = RDMAD_ATTEMPT(s);
     struct stat st;
+    int rc;
     *out = NULL;
     if (fstat(fd, &st) < 0)
         return rdmad_fail_errno(s, RDMAD_E_FDS, "descriptor %d cannot be imported", fd);
     if (!S_ISREG(st.st_mode))
         return rdmad_fail(s, RDMAD_E_FDS, "descriptor %d is no memfd, and cannot be imported", fd);
-    request.bytes = st.st_size > 0 ? (uint64_t)st.st_size : 0;
     /* Which the program may have done; the daemon says what is wrong when it cannot be. */
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    int rc = rdmad_control_call(s, &call);
-    return rc ? rc : pool_new(s, fd, false, &reply, request.bytes, out);
+    do
+        rc = pool_take_in(s, fd, st.st_size > 0 ? (uint64_t)st.st_size : 0, out);
+    while (rdmad_control_again(s, &a, rc));
+    return rc;
 }
 
 /* ---- at the next daemon -------------------------------------------------------------------- */

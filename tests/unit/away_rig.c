@@ -53,6 +53,26 @@ static bool made(struct fake_daemon *f) {
     return true;
 }
 
+/* Each daemon gives another number. */
+static bool taken_in(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    const struct rdmad_pool_import_req *req = body;
+    struct rdmad_pool_create_rep rep = {.pool = AWAY_IMPORTED + f->lives, .bytes = req->bytes};
+    __atomic_add_fetch(&away.nimports, 1, __ATOMIC_RELEASE);
+    fake_reply(f, h, &rep, sizeof(rep));
+    if (away.go_for_pool) {
+        away.go_for_pool = false;
+        fake_go(f);
+        fake_come_back(f);
+    }
+    return true;
+}
+
+static bool populated(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    uint64_t number = ((const struct rdmad_pool_ready_req *)body)->pool;
+    bool known = number < AWAY_IMPORTED || number == AWAY_IMPORTED + f->lives;
+    return refuse(f, h, known ? 0 : RDMAD_E_HANDLE);
+}
+
 static bool resumed(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     struct rdmad_channel_rep rep = {.max_message = 4096, .fabric = "tcp", .peer_node = "beyond"};
     memcpy(&away.asked[away.nasked % 4], body, sizeof(*away.asked));
@@ -79,6 +99,10 @@ static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const 
         return connected(f, h);
     case RDMAD_MSG_RING_CREATE:
         return made(f);
+    case RDMAD_MSG_POOL_IMPORT:
+        return taken_in(f, h, body);
+    case RDMAD_MSG_POOL_READY:
+        return populated(f, h, body);
     case RDMAD_MSG_CHANNEL_PROOF:
         return proven(f, h);
     case RDMAD_MSG_CHANNEL_RESUME:

@@ -9,19 +9,21 @@
 
 #define AWAY_URI "rdmad://127.0.0.1:1/service"
 #define AWAY_RECEIVES 16384u /* where their buffers begin */
+#define AWAY_IMPORTED 71u    /* and how many daemons there were: pools that are taken in */
 
 /* What the fake daemon does not do, or has seen. */
 struct away {
     int refuse_proof, refuse_resume, refuse_session, refuse_service, refuse_keepalive;
     bool weak, go_for_proof;
     bool go_for_ring;   /* once, and is followed at once */
+    bool go_for_pool;   /* once it has taken one in, the same */
     uint16_t slow_type; /* answered when it may be; until then other things are said */
     bool released;      /* atomic; it may be */
     uint32_t peer_flags;
     struct rdmad_channel_resume_req asked[4];
     struct rdmad_channel_close_req closed;
     struct rdmad_service_close_req service_closed;
-    unsigned nasked, nclosed, nproofs, nservice_closes; /* atomic */
+    unsigned nasked, nclosed, nproofs, nservice_closes, nimports; /* atomic */
 };
 extern struct away away;
 extern rdmad_channel *channel; /* number 41 */

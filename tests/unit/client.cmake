@@ -8,7 +8,7 @@ foreach(test away batch cancel channel copies dispatch fork keepalive let_go pre
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/client_rig.c unit/fake_daemon.c
     LINK librdmad_static rdmad_common rdmad_test_support LABELS unit)
 endforeach()
-foreach(test channel_resume recv_resume chain_resume)
+foreach(test chain_resume channel_resume pool_resume recv_resume)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/away_rig.c unit/client_rig.c
     unit/fake_daemon.c LINK librdmad_static rdmad_common LABELS unit)
 endforeach()
