@@ -149,7 +149,7 @@ static bool channel_ask(struct rdmad_session *s, const struct rdmad_channel_resu
                               .accept = channel_resumed, .one_try = true};
     int rc = rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
-    bool there = s->state == RDMAD_SESSION_RESUMING;
+    bool there = !rdmad_control_drained(s, rc) && s->state == RDMAD_SESSION_RESUMING;
     if (there && rc)
         channel_refused(s, request->channel, rc);
     pthread_mutex_unlock(&s->lock);

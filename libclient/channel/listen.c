@@ -160,7 +160,7 @@ static bool service_refused(struct rdmad_session *s, struct rdmad_service *servi
                             int rc) {
     char what[RDMAD_NAME_MAX + 32];
     pthread_mutex_lock(&s->lock);
-    bool there = s->state == RDMAD_SESSION_RESUMING;
+    bool there = !rdmad_control_drained(s, rc) && s->state == RDMAD_SESSION_RESUMING;
     if (there && service_is_there(s, service)) {
         snprintf(what, sizeof(what), "%s %s", all ? "service" : "the budget of service",
                  service->name);

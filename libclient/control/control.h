@@ -109,7 +109,6 @@ void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
 /* With the lock: the daemon is not there any more. The session is away if it can be resumed, else
  * lost. */
 void rdmad_control_gone(struct rdmad_session *s, const char *text);
-
 /* With the lock, when the daemon that takes the session over has refused with rc what is handed
  * back to it. True: it is drained, and takes nothing. The session is away, and is shown to a daemon
  * again. */

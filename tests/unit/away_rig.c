@@ -94,6 +94,10 @@ static bool service_closed(struct fake_daemon *f, const struct rdmad_msg_header 
 }
 
 static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    if (h->type == away.leaves_for) {
+        away.leaves_for = 0;
+        return refuse(f, h, RDMAD_E_SHUTDOWN);
+    }
     switch (h->type) {
     case RDMAD_MSG_CHANNEL_CONNECT:
         return connected(f, h);

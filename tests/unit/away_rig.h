@@ -15,10 +15,11 @@
 struct away {
     int refuse_proof, refuse_resume, refuse_session, refuse_service, refuse_keepalive;
     bool weak, go_for_proof;
-    bool go_for_ring;   /* once, and is followed at once */
-    bool go_for_pool;   /* once it has taken one in, the same */
-    uint16_t slow_type; /* answered when it may be; until then other things are said */
-    bool released;      /* atomic; it may be */
+    bool go_for_ring;    /* once, and is followed at once */
+    bool go_for_pool;    /* once it has taken one in, the same */
+    uint16_t leaves_for; /* once: as a daemon refuses it that is drained */
+    uint16_t slow_type;  /* answered when it may be; until then other things are said */
+    bool released;       /* atomic; it may be */
     uint32_t peer_flags;
     struct rdmad_channel_resume_req asked[4];
     struct rdmad_channel_close_req closed;

@@ -376,6 +376,32 @@ Test(channel_resume, a_budget_that_an_older_daemon_does_not_know_is_missed_in_wo
     rdmad_service_close(service);
 }
 
+/* ---- one that comes and leaves -------------------------------------------------------------- */
+
+static void leaves_for(uint16_t type) {
+    away_go();
+    away.leaves_for = type;
+    fake_come_back(&fake);
+    away_await_resumed(); /* and nothing is told to have ended */
+    cr_expect_eq(away.leaves_for, 0);
+}
+
+Test(channel_resume, a_service_is_not_ended_by_a_daemon_that_is_drained) {
+    rdmad_service *service = listen_here(4096);
+    rdmad_channel *c;
+    leaves_for(RDMAD_MSG_SERVICE_RESUME);
+    cr_expect_eq(rdmad_accept(service, NULL, 0, &c), RDMAD_E_TIMEOUT, "it listens");
+    rdmad_service_close(service);
+}
+
+Test(channel_resume, a_channel_is_not_ended_by_a_daemon_that_is_drained) {
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
+    leaves_for(RDMAD_MSG_CHANNEL_RESUME);
+    rdmad_channel_get_info(channel, &info);
+    cr_expect_eq(info.closed, 0);
+    cr_expect_eq(away.nasked, 1);
+}
+
 Test(channel_resume, a_keep_alive_that_the_next_daemon_refuses_is_missed_in_words) {
     rdmad_channel_set_user(channel, &away);
     cr_assert_eq(rdmad_channel_keepalive(channel, 700, 0), 0);
