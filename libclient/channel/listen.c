@@ -229,6 +229,21 @@ static void close_fill(struct rdmad_session *s, const struct rdmad_call *call, v
     req->service = call->object.service->number;
 }
 
+/* With the lock: its memory is the program's, so no later daemon may listen for it. */
+static void service_closed(struct rdmad_session *s, const struct rdmad_call *call) {
+    struct rdmad_service *service = call->object.service;
+    (void)s;
+    service->over = true;
+    rdmad_lent_back(&service->lent);
+}
+
+/* With the lock: the next daemon has listened for it before anybody could tell it. */
+static void service_post_close(struct rdmad_session *s, const struct rdmad_service *service) {
+    struct rdmad_service_close_req request = {.service = service->number};
+    if (service->number && service->resumes == s->resumes)
+        rdmad_control_post(s, RDMAD_MSG_SERVICE_CLOSE, &request, sizeof(request));
+}
+
 static bool service_is_over(const struct rdmad_service *service) {
     pthread_mutex_lock(&service->session->lock);
     bool over = service->over;
@@ -248,13 +263,16 @@ void rdmad_service_close(rdmad_service *service) {
                               .request = &request,
                               .request_size = sizeof(request),
                               .fill = close_fill,
+                              .accept = service_closed,
                               .quiet = true,
                               .object.service = service};
     /* Answered when the requested leases have ended. */
     int rc = service_is_over(service) ? 0 : rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
-    if (!rc || service->over) /* or the next daemon has refused it meanwhile */
+    if (service->over) /* the next daemon may have refused it meanwhile */
         rdmad_lent_back(&service->lent);
+    else if (rc == RDMAD_E_DAEMON_LOST)
+        service_post_close(s, service);
     for (at = &s->services; *at != service; at = &(*at)->next)
         assert(*at);
     *at = service->next;

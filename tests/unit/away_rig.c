@@ -86,8 +86,8 @@ static bool resumed(struct fake_daemon *f, const struct rdmad_msg_header *h, con
 }
 
 /* The number of one that was refused is no service's. */
-static bool service_closed(struct fake_daemon *f, const struct rdmad_msg_header *h,
-                           const void *body) {
+static bool told_of_service(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                            const void *body) {
     memcpy(&away.service_closed, body, sizeof(away.service_closed));
     __atomic_add_fetch(&away.nservice_closes, 1, __ATOMIC_RELEASE);
     return refuse(f, h, away.service_closed.service ? 0 : RDMAD_E_HANDLE);
@@ -120,9 +120,11 @@ static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const 
             dawdle(f);
         return false;
     case RDMAD_MSG_SERVICE_RESUME:
+        if (away.slow_type == RDMAD_MSG_SERVICE_RESUME)
+            dawdle(f);
         return refuse(f, h, away.refuse_service);
     case RDMAD_MSG_SERVICE_CLOSE:
-        return service_closed(f, h, body);
+        return told_of_service(f, h, body);
     case RDMAD_MSG_CHANNEL_KEEPALIVE:
         return refuse(f, h, away.refuse_keepalive);
     case RDMAD_MSG_SESSION_RESUME:

@@ -365,6 +365,29 @@ Test(channel_resume, the_budget_of_one_that_is_refused_while_it_is_closed_is_fre
     cr_expect_not_null(rdmad_alloc(pool, 1 << 16), "it stays lent: %s", rdmad_last_error(s));
 }
 
+static void impatient_of_service(uint16_t slow_type) {
+    pthread_t t;
+    rdmad_service *service = listen_here(4096);
+    away_go();
+    away.slow_type = slow_type;
+    s->call_timeout_ns = UINT64_C(200000000);
+    pthread_create(&t, NULL, close_service, service);
+    fake_come_back(&fake);
+    pthread_join(t, NULL);
+    __atomic_store_n(&away.released, true, __ATOMIC_RELEASE);
+    away_await(&away.nservice_closes, 1);
+    cr_expect_eq(away.service_closed.service, 51);
+    away_await_resumed();
+}
+
+Test(channel_resume, a_service_s_close_without_patience_is_told_when_it_listens_again) {
+    impatient_of_service(RDMAD_MSG_ATTACH_RESUME); /* so the session is not opened yet */
+}
+
+Test(channel_resume, a_service_s_close_without_patience_is_told_when_it_comes_back) {
+    impatient_of_service(RDMAD_MSG_SERVICE_RESUME);
+}
+
 Test(channel_resume, a_budget_that_an_older_daemon_does_not_know_is_missed_in_words) {
     rdmad_service *service = listen_here(4096);
     rdmad_channel *c;
