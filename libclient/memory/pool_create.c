@@ -35,11 +35,21 @@ static int pool_tell_destroy(struct rdmad_session *s, uint64_t handle, bool quie
     return rdmad_control_tell(s, RDMAD_MSG_POOL_DESTROY, &request, sizeof(request), quiet);
 }
 
-static int pool_tell_ready(struct rdmad_session *s, uint64_t handle) {
+/* With the lock: from now on it is handed to the daemons that follow. */
+static void pool_is_ready(struct rdmad_session *s, const struct rdmad_call *call) {
+    struct rdmad_pool *pool = call->object.pool;
+    pool->next = s->pools;
+    s->pools = pool;
+}
+
+/* new_one: the pool, if the session has it with that; else NULL. */
+static int pool_tell_ready(struct rdmad_session *s, uint64_t handle, struct rdmad_pool *new_one) {
     struct rdmad_pool_ready_req request = {.pool = handle};
     struct rdmad_call call = {.type = RDMAD_MSG_POOL_READY,
                               .request = &request,
                               .request_size = sizeof(request),
+                              .accept = new_one ? pool_is_ready : NULL,
+                              .object.pool = new_one,
                               .one_try = true};
     return rdmad_control_call(s, &call);
 }
@@ -61,7 +71,9 @@ static int pool_populate(struct rdmad_pool *pool, int fd) {
     if (resumable && (pool->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor for a pool of %zu bytes",
                                 pool->bytes);
-    return pool_tell_ready(s, pool->handle);
+    if (s->guard)
+        pool->guard = rdmad_guard_new(pool);
+    return pool_tell_ready(s, pool->handle, pool);
 }
 
 static int pool_set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_create_rep *reply,
@@ -82,8 +94,6 @@ static int pool_set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_
                         pool->bytes);
     else
         rc = pool_populate(pool, fd);
-    if (!rc && s->guard)
-        pool->guard = rdmad_guard_new(pool);
     return rc;
 }
 
@@ -120,10 +130,6 @@ static int pool_new(rdmad_session *s, int fd, bool huge, const struct rdmad_pool
         free(pool);
         return rc;
     }
-    pthread_mutex_lock(&s->lock);
-    pool->next = s->pools;
-    s->pools = pool;
-    pthread_mutex_unlock(&s->lock);
     *out = pool;
     return 0;
 }
@@ -194,7 +200,7 @@ static int pool_resume(struct rdmad_session *s, uint64_t handle, size_t bytes, i
                           "pool %llu is of huge pages, which no later rdmad can map",
                           (unsigned long long)handle);
     int rc = rdmad_control_call(s, &call);
-    return rc ? rc : pool_tell_ready(s, handle);
+    return rc ? rc : pool_tell_ready(s, handle, NULL);
 }
 
 int rdmad_pools_resume(struct rdmad_session *s) {

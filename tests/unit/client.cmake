@@ -14,6 +14,8 @@ foreach(test chain_resume channel_resume pool_resume recv_resume)
 endforeach()
 rdmad_test(unit_client_attach_resume unit/test_client_attach_resume.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_client_answered unit/test_client_answered.c unit/stall_rig.c unit/client_rig.c
+  unit/fake_daemon.c LINK librdmad_static rdmad_common -Wl,--wrap=pthread_mutex_unlock LABELS unit)
 rdmad_test(unit_client_lease_resume unit/test_client_lease_resume.c unit/stall_rig.c unit/client_rig.c
   unit/fake_daemon.c LINK librdmad_static rdmad_common -Wl,--wrap=pthread_mutex_unlock LABELS unit)
 rdmad_test(unit_rest unit/test_rest.c LINK rdmad_config rdmad_base LABELS unit)

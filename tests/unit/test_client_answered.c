@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What becomes of pools, services and channels when their daemon answers a call about one and goes
+ * before the thread that made the call runs on.
+ */
+#include "tests/unit/stall_rig.h"
+#include <criterion/criterion.h>
+
+static rdmad_pool *other;
+static rdmad_service *service;
+
+static void up(void) {
+    fake.outlived = true;
+    rig_set_up();
+}
+
+TestSuite(client_answered, .init = up, .fini = rig_tear_down, .timeout = 30);
+
+/* ---- pools --------------------------------------------------------------------------------- */
+
+static void create_pool(void) {
+    cr_assert_eq(rdmad_pool_create(s, 1 << 16, 0, &other), 0, "%s", rdmad_last_error(s));
+}
+
+Test(client_answered, a_pool_that_is_ready_is_handed_to_the_next_daemon) {
+    struct rdmad_pool_resume_req resumed = {.pool = 0};
+    stall_call(RDMAD_MSG_POOL_READY, create_pool);
+    stall_asked(RDMAD_MSG_POOL_RESUME, &resumed, sizeof(resumed));
+    cr_expect_eq(resumed.pool, FAKE_POOL + 1, "the last was %llu",
+                 (unsigned long long)resumed.pool);
+    cr_expect_not_null(rdmad_alloc(other, 64));
+}
+
+/* ---- services ------------------------------------------------------------------------------ */
+
+static void close_service(void) {
+    rdmad_service_close(service);
+}
+
+Test(client_answered, a_closed_service_does_not_listen_at_the_next_daemon) {
+    struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
+    terms.budget = rdmad_alloc(pool, 1 << 16);
+    terms.budget_bytes = 1 << 16;
+    cr_assert_eq(rdmad_listen(s, "a.service", &terms, &service), 0, "%s", rdmad_last_error(s));
+    stall_call(RDMAD_MSG_SERVICE_CLOSE, close_service);
+    cr_expect_eq(stall_asked(RDMAD_MSG_SERVICE_RESUME, NULL, 0), 0, "it listens on");
+    rdmad_free(pool, terms.budget);
+    cr_expect_not_null(rdmad_alloc(pool, 1 << 16), "%s", rdmad_last_error(s));
+}
