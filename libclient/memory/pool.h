@@ -17,6 +17,7 @@ struct rdmad_pool {
     struct rdmad_session *session;
     struct rdmad_pool *next;
     uint64_t handle;
+    uint32_t resumes; /* of the session, when a daemon last said that it has it */
     char *base;
     size_t bytes;
     int fd; /* of the memory, for the next daemon; -1: none */

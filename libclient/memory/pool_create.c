@@ -20,7 +20,6 @@
 #include "libclient/memory/hold.h"
 #include "libclient/memory/lent.h"
 #include "libclient/memory/who_holds.h"
-#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,14 +29,47 @@
 
 #define SHOWN 4u /* holders that a refusal names */
 
-static int pool_tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
+/* With the lock: it is handed to no daemon any more. */
+static void pool_unlist(struct rdmad_pool *pool) {
+    struct rdmad_session *s = pool->session;
+    struct rdmad_pool **at = &s->pools;
+    while (*at && *at != pool)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = pool->next;
+    rdmad_lent_pool_ends(pool);
+    __atomic_add_fetch(&s->pools_destroyed, 1, __ATOMIC_RELEASE);
+}
+
+/* With the lock. */
+static void pool_destroyed(struct rdmad_session *s, const struct rdmad_call *call) {
+    (void)s;
+    pool_unlist(call->object.pool);
+}
+
+/* listed: the pool, if the session has it; else NULL. */
+static int pool_tell_destroy(struct rdmad_session *s, uint64_t handle, struct rdmad_pool *listed) {
     struct rdmad_pool_destroy_req request = {.pool = handle};
-    return rdmad_control_tell(s, RDMAD_MSG_POOL_DESTROY, &request, sizeof(request), quiet);
+    struct rdmad_call call = {.type = RDMAD_MSG_POOL_DESTROY,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .accept = listed ? pool_destroyed : NULL,
+                              .object.pool = listed,
+                              .quiet = !listed};
+    return rdmad_control_call(s, &call);
+}
+
+/* With the lock: of what the program does not have any more. */
+static void pool_post_destroy(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_pool_destroy_req request = {.pool = handle};
+    rdmad_control_post(s, RDMAD_MSG_POOL_DESTROY, &request, sizeof(request));
 }
 
 /* With the lock: from now on it is handed to the daemons that follow. */
 static void pool_is_ready(struct rdmad_session *s, const struct rdmad_call *call) {
     struct rdmad_pool *pool = call->object.pool;
+    pool->resumes = s->resumes;
     pool->next = s->pools;
     s->pools = pool;
 }
@@ -116,7 +148,7 @@ static int pool_new(rdmad_session *s, int fd, bool huge, const struct rdmad_pool
     int rc;
 
     if (!pool) {
-        pool_tell_destroy(s, reply->pool, true);
+        pool_tell_destroy(s, reply->pool, NULL);
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a pool");
     }
     rdmad_object_init(&pool->object, RDMAD_KIND_POOL);
@@ -125,7 +157,7 @@ static int pool_new(rdmad_session *s, int fd, bool huge, const struct rdmad_pool
     pool->fd = -1;
     rc = pool_set_up(pool, fd, reply, asked);
     if (rc) {
-        pool_tell_destroy(s, reply->pool, true);
+        pool_tell_destroy(s, reply->pool, NULL);
         pool_unmap(pool);
         free(pool);
         return rc;
@@ -190,17 +222,45 @@ int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
 
 /* ---- at the next daemon -------------------------------------------------------------------- */
 
+/* With the lock. */
+static struct rdmad_pool *pool_listed(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_pool *p = s->pools;
+    while (p && p->handle != handle)
+        p = p->next;
+    return p;
+}
+
+/* With the lock. */
+static void pool_resumed(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_pool_resume_req *request = call->request;
+    struct rdmad_pool *pool = pool_listed(s, request->pool);
+    if (pool)
+        pool->resumes = s->resumes;
+    else /* nobody could be told when it was destroyed */
+        pool_post_destroy(s, request->pool);
+}
+
+static bool pool_is_there(struct rdmad_session *s, uint64_t handle) {
+    pthread_mutex_lock(&s->lock);
+    bool there = pool_listed(s, handle);
+    pthread_mutex_unlock(&s->lock);
+    return there;
+}
+
+/* The program may destroy it meanwhile, when it has waited for as long as it may. */
 static int pool_resume(struct rdmad_session *s, uint64_t handle, size_t bytes, int fd) {
     struct rdmad_pool_resume_req request = {.pool = handle, .bytes = bytes};
     struct rdmad_pool_create_rep reply;
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_POOL_RESUME, request, reply), .sent_fd = fd,
-                              .sends_fd = true};
+                              .sends_fd = true, .accept = pool_resumed};
     if (fd < 0)
         return rdmad_fail(s, RDMAD_E_UNSUPPORTED,
                           "pool %llu is of huge pages, which no later rdmad can map",
                           (unsigned long long)handle);
     int rc = rdmad_control_call(s, &call);
-    return rc ? rc : pool_tell_ready(s, handle, NULL);
+    if (!rc)
+        rc = pool_tell_ready(s, handle, NULL);
+    return rc && rc != RDMAD_E_DAEMON_LOST && !pool_is_there(s, handle) ? 0 : rc;
 }
 
 int rdmad_pools_resume(struct rdmad_session *s) {
@@ -228,14 +288,9 @@ int rdmad_pools_resume(struct rdmad_session *s) {
 
 void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
     struct rdmad_session *s = pool->session;
-    struct rdmad_pool **at;
     rdmad_object_end(&pool->object, RDMAD_KIND_POOL, pool->handle, call);
     pthread_mutex_lock(&s->lock);
-    for (at = &s->pools; *at != pool; at = &(*at)->next)
-        assert(*at);
-    *at = pool->next;
-    rdmad_lent_pool_ends(pool);
-    __atomic_add_fetch(&s->pools_destroyed, 1, __ATOMIC_RELEASE);
+    pool_unlist(pool);
     pthread_mutex_unlock(&s->lock);
     pool_unmap(pool);
     rdmad_object_retire(&pool->object, sizeof(*pool));
@@ -281,18 +336,30 @@ static int pool_fail_leased(const struct rdmad_pool *pool, int rc) {
                       count == 1 ? "is" : "are", which, count > SHOWN ? " and more" : "");
 }
 
+/* No daemon could be told that it is destroyed. One that has it nevertheless is the next. */
+static void pool_leave(struct rdmad_pool *pool) {
+    struct rdmad_session *s = pool->session;
+    pthread_mutex_lock(&s->lock);
+    if (pool->resumes == s->resumes)
+        pool_post_destroy(s, pool->handle);
+    pool_unlist(pool);
+    pthread_mutex_unlock(&s->lock);
+}
+
 int rdmad_pool_destroy(rdmad_pool *pool) {
     RDMAD_LIVE(pool, POOL);
     int rc =
         rdmad_is_inherited(pool->session) ? rdmad_fail_lost(pool->session) : pool_take_all(pool);
     if (rc)
         return rc;
-    rc = pool_tell_destroy(pool->session, pool->handle, false);
+    rc = pool_tell_destroy(pool->session, pool->handle, pool);
     /* With the daemon gone there is nobody left to hold it. */
     if (rc && rc != RDMAD_E_DAEMON_LOST) {
         rdmad_holders_drop(pool, 0, pool->bytes, true);
         return rc == RDMAD_E_BUSY ? pool_fail_leased(pool, rc) : rc;
     }
+    if (rc)
+        pool_leave(pool);
     rdmad_pool_dispose(pool, __func__);
     return 0;
 }

@@ -69,8 +69,16 @@ static bool taken_in(struct fake_daemon *f, const struct rdmad_msg_header *h, co
 
 static bool populated(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     uint64_t number = ((const struct rdmad_pool_ready_req *)body)->pool;
-    bool known = number < AWAY_IMPORTED || number == AWAY_IMPORTED + f->lives;
+    bool known = number != away.pool_destroyed &&
+                 (number < AWAY_IMPORTED || number == AWAY_IMPORTED + f->lives);
     return refuse(f, h, known ? 0 : RDMAD_E_HANDLE);
+}
+
+static bool told_of_pool(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                         const void *body) {
+    away.pool_destroyed = ((const struct rdmad_pool_destroy_req *)body)->pool;
+    __atomic_add_fetch(&away.npool_ends, 1, __ATOMIC_RELEASE);
+    return refuse(f, h, 0);
 }
 
 static bool resumed(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
@@ -105,6 +113,12 @@ static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const 
         return made(f);
     case RDMAD_MSG_POOL_IMPORT:
         return taken_in(f, h, body);
+    case RDMAD_MSG_POOL_RESUME:
+        if (away.slow_type == RDMAD_MSG_POOL_RESUME)
+            dawdle(f);
+        return false;
+    case RDMAD_MSG_POOL_DESTROY:
+        return told_of_pool(f, h, body);
     case RDMAD_MSG_POOL_READY:
         return populated(f, h, body);
     case RDMAD_MSG_CHANNEL_PROOF:

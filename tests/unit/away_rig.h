@@ -24,7 +24,8 @@ struct away {
     struct rdmad_channel_resume_req asked[4];
     struct rdmad_channel_close_req closed;
     struct rdmad_service_close_req service_closed;
-    unsigned nasked, nclosed, nproofs, nservice_closes, nimports; /* atomic */
+    uint64_t pool_destroyed;
+    unsigned nasked, nclosed, nproofs, nservice_closes, nimports, npool_ends; /* atomic */
 };
 extern struct away away;
 extern rdmad_channel *channel; /* number 41 */

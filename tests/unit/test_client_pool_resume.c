@@ -18,3 +18,33 @@ Test(pool_resume, memory_that_is_taken_in_while_the_daemon_goes_is_taken_in_by_t
     cr_expect_eq(away_count_of(&away.nimports), 2);
     close(fd);
 }
+
+static void *destroy(void *rc) {
+    *(int *)rc = rdmad_pool_destroy(pool);
+    return NULL;
+}
+
+/* It has waited for as long as it may, and the daemon that has the pool now hears of it. */
+static void impatient_of_pool(uint16_t slow_type) {
+    int rc = 1;
+    pthread_t t;
+    away_go();
+    away.slow_type = slow_type;
+    s->call_timeout_ns = UINT64_C(200000000);
+    pthread_create(&t, NULL, destroy, &rc);
+    fake_come_back(&fake);
+    pthread_join(t, NULL);
+    cr_assert_eq(rc, 0, "%s", rdmad_last_error(s));
+    __atomic_store_n(&away.released, true, __ATOMIC_RELEASE);
+    away_await(&away.npool_ends, 1);
+    cr_expect_eq(away.pool_destroyed, FAKE_POOL);
+    away_await_resumed();
+}
+
+Test(pool_resume, a_destroy_without_patience_is_told_when_the_pool_is_back) {
+    impatient_of_pool(RDMAD_MSG_ATTACH_RESUME); /* so the session is not opened yet */
+}
+
+Test(pool_resume, a_destroy_without_patience_is_told_when_the_pool_comes_back) {
+    impatient_of_pool(RDMAD_MSG_POOL_RESUME);
+}
