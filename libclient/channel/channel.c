@@ -212,14 +212,15 @@ void rdmad_channels_post_close(struct rdmad_session *s) {
     }
 }
 
-/* The daemon has forgotten it, and it has ended as an object. One that could not be told of the
- * close, and has the channel nevertheless, is the next, which has just taken it back. */
-static void channel_forget(struct rdmad_channel *c, int told) {
+/* The daemon has forgotten it, and it has ended as an object. One that was not told of the close,
+ * and has the channel nevertheless, is the next, which has just taken it back. told_at: which of
+ * the session's daemons has answered; 0 if none has. */
+static void channel_forget(struct rdmad_channel *c, uint32_t told_at) {
     struct rdmad_session *s = c->session;
     struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = 1};
     struct rdmad_channel **at;
     pthread_mutex_lock(&s->lock);
-    if (told == RDMAD_E_DAEMON_LOST && c->resumes == s->resumes)
+    if (c->resumes == s->resumes && told_at != s->resumes)
         rdmad_control_post(s, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request));
     for (at = channel_bucket(s, c->handle); *at != c; at = &(*at)->next)
         assert(*at);
@@ -239,15 +240,31 @@ static bool channel_is_left(const struct rdmad_channel *c) {
     return left;
 }
 
+/* With the lock: no later daemon is asked for it. */
+static void channel_was_closed(struct rdmad_session *s, const struct rdmad_call *call) {
+    struct rdmad_channel *c = call->object.channel;
+    (void)s;
+    if (c->closed)
+        return;
+    c->closed = RDMAD_E_CLOSED;
+    snprintf(c->closed_text, sizeof(c->closed_text), "the channel is closed");
+}
+
 /* While the session is away it waits until the next daemon has the channel, and asks that; the
- * other end hears how it was closed. */
-static int channel_tell_close(struct rdmad_channel *c, bool abrupt) {
+ * other end hears how it was closed. The object goes, whatever is answered. */
+static int channel_end(struct rdmad_channel *c, bool abrupt) {
     struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
-    if (channel_is_left(c))
-        return 0; /* nobody knows it any more */
-    int rc =
-        rdmad_control_tell(c->session, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request), abrupt);
-    return rc && channel_is_left(c) ? 0 : rc;
+    struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_CLOSE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .accept = channel_was_closed,
+                              .quiet = abrupt,
+                              .object.channel = c};
+    int rc = channel_is_left(c) ? 0 : rdmad_control_call(c->session, &call);
+    if (rc && channel_is_left(c))
+        rc = 0; /* nobody knows it any more */
+    channel_forget(c, call.resumes);
+    return rc;
 }
 
 int rdmad_channel_close(rdmad_channel *c) {
@@ -255,14 +272,12 @@ int rdmad_channel_close(rdmad_channel *c) {
         return 0;
     rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
     rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
-    int rc = channel_tell_close(c, false);
-    channel_forget(c, rc);
-    return rc;
+    return channel_end(c, false);
 }
 
 void rdmad_channel_abort(rdmad_channel *c) {
     if (!c)
         return;
     rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
-    channel_forget(c, channel_tell_close(c, true));
+    channel_end(c, true);
 }

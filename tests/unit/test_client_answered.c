@@ -8,6 +8,8 @@
 
 static rdmad_pool *other;
 static rdmad_service *service;
+static rdmad_channel *channel;
+static int result;
 
 static void up(void) {
     fake.outlived = true;
@@ -31,6 +33,19 @@ Test(client_answered, a_pool_that_is_ready_is_handed_to_the_next_daemon) {
     cr_expect_not_null(rdmad_alloc(other, 64));
 }
 
+static void destroy_pool(void) {
+    result = rdmad_pool_destroy(other);
+}
+
+Test(client_answered, a_destroyed_pool_is_not_handed_to_the_next_daemon) {
+    struct rdmad_pool_resume_req resumed = {.pool = 0};
+    create_pool();
+    stall_call(RDMAD_MSG_POOL_DESTROY, destroy_pool);
+    cr_expect_eq(result, 0, "%s", rdmad_last_error(s));
+    stall_asked(RDMAD_MSG_POOL_RESUME, &resumed, sizeof(resumed));
+    cr_expect_eq(resumed.pool, FAKE_POOL, "the last was %llu", (unsigned long long)resumed.pool);
+}
+
 /* ---- services ------------------------------------------------------------------------------ */
 
 static void close_service(void) {
@@ -46,4 +61,44 @@ Test(client_answered, a_closed_service_does_not_listen_at_the_next_daemon) {
     cr_expect_eq(stall_asked(RDMAD_MSG_SERVICE_RESUME, NULL, 0), 0, "it listens on");
     rdmad_free(pool, terms.budget);
     cr_expect_not_null(rdmad_alloc(pool, 1 << 16), "%s", rdmad_last_error(s));
+}
+
+/* ---- channels ------------------------------------------------------------------------------ */
+
+static void connect_there(void) {
+    cr_assert_eq(
+        rdmad_connect(s, "rdmad://127.0.0.1:1/service", RDMAD_CHANNEL_RELIABLE, 0, &channel), 0,
+        "%s", rdmad_last_error(s));
+}
+
+static void close_channel(void) {
+    result = rdmad_channel_close(channel);
+}
+
+Test(client_answered, a_closed_channel_is_not_handed_to_the_next_daemon) {
+    connect_there();
+    stall_call(RDMAD_MSG_CHANNEL_CLOSE, close_channel);
+    cr_expect_eq(result, 0, "%s", rdmad_last_error(s));
+    cr_expect_eq(stall_asked(RDMAD_MSG_CHANNEL_RESUME, NULL, 0), 0, "the next one has it");
+}
+
+static bool refuse_close(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                         const void *body) {
+    (void)body;
+    if (h->type == RDMAD_MSG_CHANNEL_CLOSE)
+        fake_refuse(f, h, RDMAD_E_TIMEOUT, "not delivered in time");
+    return h->type == RDMAD_MSG_CHANNEL_CLOSE;
+}
+
+Test(client_answered, a_channel_whose_close_failed_is_let_go_of_by_the_next_daemon) {
+    struct rdmad_channel_close_req closed = {.channel = 0};
+    connect_there();
+    fake.hook = refuse_close;
+    stall_call(RDMAD_MSG_CHANNEL_CLOSE, close_channel);
+    cr_expect_eq(result, RDMAD_E_TIMEOUT, "%d", result);
+    unsigned resumed = stall_asked(RDMAD_MSG_CHANNEL_RESUME, NULL, 0);
+    cr_expect(resumed);
+    cr_expect_gt(stall_asked(RDMAD_MSG_CHANNEL_CLOSE, &closed, sizeof(closed)), resumed,
+                 "the next one keeps it");
+    cr_expect_eq(closed.abrupt, 1);
 }
