@@ -43,6 +43,19 @@ void rdmad_channel_on_silent(struct rdmad_session *s, const void *body) {
         rdmad_event_queue(s, &c->heard);
 }
 
+/* With the lock: what is heard from now on is of this one, and the next daemon is asked for it. */
+static void keepalive_agreed(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_channel_keepalive_req *request = call->request;
+    struct rdmad_channel *c = rdmad_channel_find(s, request->channel);
+    if (!c)
+        return;
+    c->keepalive_ns = request->silent_ns;
+    c->keepalive_ends = request->ends;
+    c->silent = false;
+    rdmad_event_unqueue(s, &c->heard);
+    rdmad_event_signal(s);
+}
+
 static int keepalive_ask(struct rdmad_session *s, uint64_t handle, uint64_t silent_ns, bool ends,
                          bool resuming) {
     struct rdmad_channel_keepalive_req request = {
@@ -50,6 +63,7 @@ static int keepalive_ask(struct rdmad_session *s, uint64_t handle, uint64_t sile
     struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_KEEPALIVE,
                               .request = &request,
                               .request_size = sizeof(request),
+                              .accept = resuming ? NULL : keepalive_agreed,
                               .one_try = resuming};
     return rdmad_control_call(s, &call);
 }
@@ -96,15 +110,5 @@ int rdmad_channel_keepalive(rdmad_channel *c, uint64_t ms, unsigned flags) {
     if (ms > UINT64_MAX / RDMAD_NS_PER_MS)
         return rdmad_fail(s, RDMAD_E_RANGE, "a keep-alive of %llu ms is too long",
                           (unsigned long long)ms);
-    int rc = keepalive_ask(s, c->handle, ms * RDMAD_NS_PER_MS, flags & RDMAD_KEEPALIVE_ENDS, false);
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&s->lock);
-    c->keepalive_ns = ms * RDMAD_NS_PER_MS;
-    c->keepalive_ends = flags & RDMAD_KEEPALIVE_ENDS;
-    c->silent = false; /* what is heard from now on is of this one */
-    rdmad_event_unqueue(s, &c->heard);
-    rdmad_event_signal(s);
-    pthread_mutex_unlock(&s->lock);
-    return 0;
+    return keepalive_ask(s, c->handle, ms * RDMAD_NS_PER_MS, flags & RDMAD_KEEPALIVE_ENDS, false);
 }

@@ -3,6 +3,8 @@
  * What becomes of pools, services and channels when their daemon answers a call about one and goes
  * before the thread that made the call runs on.
  */
+#include "libclient/base/session.h" /* first: its parameters are named as our globals */
+
 #include "tests/unit/stall_rig.h"
 #include <criterion/criterion.h>
 
@@ -101,4 +103,41 @@ Test(client_answered, a_channel_whose_close_failed_is_let_go_of_by_the_next_daem
     cr_expect_gt(stall_asked(RDMAD_MSG_CHANNEL_CLOSE, &closed, sizeof(closed)), resumed,
                  "the next one keeps it");
     cr_expect_eq(closed.abrupt, 1);
+}
+
+static void watch_channel(void) {
+    result = rdmad_channel_keepalive(channel, 700, RDMAD_KEEPALIVE_ENDS);
+}
+
+Test(client_answered, a_keep_alive_is_asked_for_at_the_next_daemon) {
+    struct rdmad_channel_keepalive_req asked = {.channel = 0};
+    connect_there();
+    stall_call(RDMAD_MSG_CHANNEL_KEEPALIVE, watch_channel);
+    cr_expect_eq(result, 0, "%s", rdmad_last_error(s));
+    cr_expect(stall_asked(RDMAD_MSG_CHANNEL_KEEPALIVE, &asked, sizeof(asked)),
+              "it watches nothing");
+    cr_expect_eq(asked.silent_ns, 700000000);
+    cr_expect_eq(asked.ends, 1);
+}
+
+static bool silent_at_once(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                           const void *body) {
+    struct rdmad_ev_channel_silent e = {.channel = 41, .silent = 1, .silent_ns = 700000000};
+    (void)body;
+    if (h->type != RDMAD_MSG_CHANNEL_KEEPALIVE)
+        return false;
+    pthread_mutex_lock(&s->lock); /* so the two are taken in together */
+    fake_reply(f, h, NULL, 0);
+    fake_event(f, RDMAD_EV_CHANNEL_SILENT, &e, sizeof(e));
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+Test(client_answered, a_silence_that_is_told_behind_the_answer_is_kept) {
+    struct rdmad_event e = RDMAD_EVENT_INIT;
+    connect_there();
+    fake.hook = silent_at_once;
+    watch_channel();
+    cr_expect_eq(rdmad_next_event(s, 0, &e), 0, "%s", rdmad_last_error(s));
+    cr_expect_eq(e.type, RDMAD_EVENT_CHANNEL_SILENT, "%u: %s", e.type, e.text);
 }
