@@ -149,8 +149,10 @@ RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsig
  * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the
  * object whatever it returns. A send that still waits behind a fence is not delivered, it ends with
  * RDMAD_E_CLOSED. The other end's receives posted for nothing end with RDMAD_E_CLOSED. While the
- * session is away this waits for the next daemon; sends that were submitted meanwhile, on a ring
- * whose completions nobody has looked for since, are not delivered and end with RDMAD_E_HANDLE.
+ * session is away this waits for the next daemon. Sends that were submitted meanwhile come after
+ * the close then, and so do earlier ones that a daemon which stops has not taken, or not sent, any
+ * more: they are not delivered and end with RDMAD_E_HANDLE, unless somebody has looked for
+ * completions of their ring since. Who has to know takes the completions of his sends first.
  * NULL is allowed.
  * Errors: RDMAD_E_TIMEOUT: what was submitted could not be delivered in time. RDMAD_E_PEER_LOST:
  * the other end's daemon. */

@@ -265,6 +265,22 @@ Test(channel_resume, a_close_ends_receives_that_nobody_knew_to_be_kept) {
     close_with_a_receive(false);
 }
 
+Test(channel_resume, a_send_that_a_daemon_has_left_is_known_to_come_too_late_for_a_close) {
+    int rc = 1;
+    pthread_t t;
+    away_submit_send(1);
+    __atomic_store_n(&away_newest()->daemon->sq_left, RDMAD_SQ_LEFT, __ATOMIC_RELEASE);
+    fake_go(&fake);
+    pthread_create(&t, NULL, close_it, &rc);
+    fake_come_back(&fake);
+    pthread_join(t, NULL);
+    cr_assert_eq(rc, 0, "%s", rdmad_last_error(s));
+    rig_expect_nothing();
+    struct rdmad_sqe sqe = away_take();
+    away_answer(&sqe, RDMAD_E_HANDLE, RDMAD_FAILED_UNTOUCHED);
+    away_expect_end(1, RDMAD_E_HANDLE, RDMAD_FAILED_UNTOUCHED);
+}
+
 Test(channel_resume, a_close_of_one_that_is_refused_is_done) {
     int rc = 1;
     pthread_t t;
