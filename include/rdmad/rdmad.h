@@ -235,7 +235,8 @@ struct rdmad_event {
 /* An operator has paused the session (text says who and why): what is submitted waits, and its time
  * to be done (a timeout_ms, a timeout_ns) begins when the session is resumed. What rdmad had taken
  * before goes on, and leases, channels and all other calls live on. Of several pauses and resumes
- * that nobody took the last is told. */
+ * that nobody took the last is told. A pause ends with its daemon: RESUMED comes before
+ * SESSION_RESUMED, unless the next daemon has the session paused, too. */
 #define RDMAD_EVENT_PAUSED 10u
 #define RDMAD_EVENT_RESUMED 11u
 /* The daemon had gone, and the session goes on with the one that came (rdmad_open says what goes

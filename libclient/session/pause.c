@@ -43,6 +43,15 @@ void rdmad_pause_on_event(struct rdmad_session *s, const void *body) {
     rdmad_event_queue(s, &s->pause->source);
 }
 
+void rdmad_pause_leave(struct rdmad_session *s) {
+    static const char text[] = "the rdmad that had the session paused is gone";
+    if (!s->pause->on)
+        return;
+    s->pause->on = false;
+    memcpy(s->pause->text, text, sizeof(text));
+    rdmad_event_queue(s, &s->pause->source);
+}
+
 void rdmad_pause_free(struct rdmad_session *s) {
     if (s->pause)
         rdmad_event_unqueue(s, &s->pause->source);

@@ -32,6 +32,7 @@
 #include "libclient/ring/ring.h"
 #include "libclient/session/hello.h"
 #include "libclient/session/lifeline.h"
+#include "libclient/session/pause.h"
 #include "libclient/session/watch.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -176,6 +177,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         r->gone_ns = 0;
         rdmad_attaches_leave(s, &r->round);
         rdmad_watches_leave(s);
+        rdmad_pause_leave(s);
     }
     pthread_mutex_unlock(&s->lock);
     close(fd);

@@ -177,6 +177,62 @@ Test(away, a_handle_that_is_let_go_of_while_it_is_attached_again_is_given_back) 
     cr_expect_eq(__atomic_load_n(&releases, __ATOMIC_ACQUIRE), 2, "the daemon keeps the handle");
 }
 
+/* ---- pauses --------------------------------------------------------------------------------- */
+
+static uint32_t paused; /* what the next daemon says after HELLO; 0: nothing */
+
+static void tell_paused(struct fake_daemon *f, uint32_t on) {
+    struct rdmad_ev_session_paused ev = {.paused = on, .text = "uid 0 did it"};
+    fake_event(f, RDMAD_EV_SESSION_PAUSED, &ev, sizeof(ev));
+}
+
+static bool answer_paused(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                          const void *body) {
+    if (h->type == RDMAD_MSG_SESSION_RESUME && paused)
+        tell_paused(f, paused);
+    return h->type != RDMAD_MSG_ATTACH_RESUME && answer(f, h, body);
+}
+
+static void pauses_up(void) {
+    up();
+    fake.hook = answer_paused;
+}
+
+TestSuite(away_pause, .init = pauses_up, .fini = rig_tear_down, .timeout = 60);
+
+Test(away_pause, a_pause_ends_with_the_daemon_that_made_it) {
+    tell_paused(&fake, 1);
+    rig_expect_event(RDMAD_EVENT_PAUSED);
+    rig_daemon_follows();
+    rig_expect_event(RDMAD_EVENT_RESUMED);
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
+
+Test(away_pause, a_pause_that_nobody_took_is_not_told_at_the_next_daemon) {
+    struct rdmad_lease_audit said = RDMAD_LEASE_AUDIT_INIT;
+    tell_paused(&fake, 1);
+    cr_assert_eq(rdmad_lease_get_audit(published, &said), 0); /* it lies behind the event */
+    rig_daemon_follows();
+    while (!rdmad_is_open(s))
+        usleep(1000);
+    rig_expect_event(RDMAD_EVENT_RESUMED);
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
+
+Test(away_pause, the_next_daemon_may_have_it_paused_too) {
+    struct rdmad_lease_audit said = RDMAD_LEASE_AUDIT_INIT;
+    tell_paused(&fake, 1);
+    cr_assert_eq(rdmad_lease_get_audit(published, &said), 0);
+    paused = 1;
+    fake_go(&fake);
+    usleep(100000);
+    fake_come_back(&fake);
+    while (rdmad_resumes(s) == 0 || !rdmad_is_open(s))
+        usleep(1000);
+    rig_expect_event(RDMAD_EVENT_PAUSED);
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
+
 /* ---- loops ---------------------------------------------------------------------------------- */
 
 Test(away, a_descriptor_that_is_made_while_there_is_no_daemon_does_not_spin) {
