@@ -4,6 +4,9 @@
  *
  * Bound: the time that was asked for, a quarter of it until the question that finds out, and as
  * much for the look behind it, whose answer comes with the next question.
+ *
+ * An earlier daemon may have told the client of a silence, of which this one knows nothing. So the
+ * client of a channel from an earlier life is told once how it is, as soon as that is certain.
  */
 #include "daemon/state/keepalive.h"
 #include "daemon/state/alive.h"
@@ -18,7 +21,9 @@ struct keepalive {
     struct timer timer;
     uint32_t questions; /* a second, at most; the user's account has them */
     bool silent, told;  /* as is known; as the client was told */
+    bool may_be_told;   /* of a silence, by an earlier daemon */
     uint64_t silent_ns;
+    uint64_t first_ns; /* when the first answer came; 0: none has */
     struct late_event event;
 };
 
@@ -30,9 +35,10 @@ static void keepalive_send(struct late_event *e) {
     struct keepalive *k = container_of(e, struct keepalive, event);
     struct rdmad_ev_channel_silent ev = {
         .channel = k->channel->handle, .silent_ns = k->silent_ns, .silent = k->silent};
-    if (k->told == k->silent)
+    if (k->told == k->silent && !k->may_be_told)
         return; /* it has changed back before the client read */
     k->told = k->silent;
+    k->may_be_told = false;
     session_send(k->channel->session, RDMAD_EV_CHANNEL_SILENT, 0, &ev, sizeof(ev), NULL, 0);
 }
 
@@ -51,8 +57,10 @@ static bool keepalive_rearm(struct keepalive *k) {
 
 static void keepalive_ask(struct channel *ch) {
     struct channel *other;
-    if (ch->stage != CHANNEL_OPEN || ch->way != CHANNEL_THERE || ch->session->closing)
+    if (ch->stage != CHANNEL_OPEN || ch->way != CHANNEL_THERE || ch->session->closing) {
+        keepalive_of(ch)->first_ns = 0; /* whoever answers next may know nothing of before */
         return;
+    }
     if (ch->remote) {
         ch->ops->ask_alive(ch);
         return;
@@ -89,6 +97,7 @@ static struct keepalive *keepalive_new(struct channel *ch, const struct keepaliv
     k->channel = ch;
     k->terms = *terms;
     k->questions = questions;
+    k->may_be_told = ch->resumed;
     timer_init(&k->timer, keepalive_tick);
     late_event_init(&k->event, keepalive_send);
     if (keepalive_rearm(k))
@@ -137,14 +146,23 @@ static void keepalive_end(struct channel *ch, const struct keepalive *k) {
     channel_end(ch, RDMAD_E_TIMEOUT, text);
 }
 
+/* Whether an answer of no silence says that it lives. The first ones do not: of a program that has
+ * been silent all along only the time since the first question counts. */
+static bool keepalive_has_seen(const struct keepalive *k, uint64_t now_ns) {
+    return clock_left(k->first_ns, now_ns) > k->terms.silent_ns + keepalive_every_ns(&k->terms);
+}
+
 void keepalive_told(struct channel *ch, uint64_t silent_ns) {
     struct keepalive *k = ch->keepalive ? keepalive_of(ch) : NULL;
     if (!k || ch->stage != CHANNEL_OPEN)
         return;
+    uint64_t now_ns = state_now(ch->session->state);
+    if (!k->first_ns)
+        k->first_ns = now_ns;
     k->silent_ns = silent_ns;
     k->silent = silent_ns >= k->terms.silent_ns;
     if (k->silent && k->terms.ends)
         keepalive_end(ch, k);
-    else if (k->silent != k->told)
+    else if (k->silent != k->told || (k->may_be_told && keepalive_has_seen(k, now_ns)))
         session_tell(ch->session, &k->event);
 }

@@ -174,6 +174,30 @@ Test(keepalive, who_does_not_read_is_told_how_it_is_when_he_reads) {
     cr_expect_eq(told(), 1);
 }
 
+/* It may have been told of a silence by the daemon before. */
+Test(keepalive, who_has_come_from_an_earlier_life_is_told_once_that_the_other_end_lives) {
+    ca->resumed = true;
+    want(1000, false);
+    pass(1750);
+    cr_assert_eq(told(), 1);
+    cr_expect_eq(rig_last_event(a)->kind, 0);
+    pass(5000);
+    cr_expect_eq(told(), 1, "it was told again");
+}
+
+Test(keepalive, one_that_was_silent_in_an_earlier_life_and_still_is_is_not_said_to_live) {
+    b_lives = false;
+    ca->resumed = true;
+    want(1000, false);
+    pass(3000);
+    cr_assert_eq(told(), 1);
+    cr_expect_eq(rig_last_event(a)->kind, 1);
+    b_lives = true;
+    pass(505);
+    cr_assert_eq(told(), 2);
+    cr_expect_eq(rig_last_event(a)->kind, 0);
+}
+
 Test(keepalive, the_channel_ends_for_both_if_that_was_chosen) {
     want(500, true);
     b_lives = false;
