@@ -64,6 +64,7 @@ struct rdmad_session {
     uint32_t seq;
     uint32_t heard;           /* packets that came */
     uint64_t call_timeout_ns; /* how long the daemon may be silent; UINT64_MAX: for ever */
+    uint64_t resume_call_ns;  /* RESUMING: the same, at most: other sessions wait for that, too */
     uint64_t ask_ns;          /* atomic; when who waits asks whether the daemon is there */
     uint32_t asked_heard;     /* heard, when that was asked last */
     bool asked_again;         /* and it was not the first question without an answer */

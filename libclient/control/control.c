@@ -305,10 +305,13 @@ struct patience {
     unsigned quarters;
 };
 
+/* With the lock. */
 static uint64_t quarter_end_ns(const struct rdmad_session *s) {
-    return s->call_timeout_ns == UINT64_MAX
-               ? UINT64_MAX
-               : rdmad_ns_later(rdmad_monotonic_ns(), s->call_timeout_ns / QUARTERS);
+    uint64_t patience = s->call_timeout_ns;
+    if (s->state == RDMAD_SESSION_RESUMING && patience > s->resume_call_ns)
+        patience = s->resume_call_ns;
+    return patience == UINT64_MAX ? UINT64_MAX
+                                  : rdmad_ns_later(rdmad_monotonic_ns(), patience / QUARTERS);
 }
 
 /* With the lock, after a quarter in which the call did not end: whether the daemon hangs. */
@@ -324,8 +327,13 @@ static bool patience_is_over(struct rdmad_session *s, struct patience *p,
     return p->quarters >= QUARTERS;
 }
 
-/* With the lock: the call ends, and with it the session. */
+/* With the lock: the call ends, and with it the session; or, if that is just being resumed, this
+ * try: the daemon may be awake at the next one. */
 static void call_give_up(struct rdmad_session *s, struct rdmad_call *c) {
+    if (s->state == RDMAD_SESSION_RESUMING) {
+        rdmad_control_gone(s, "the rdmad that has come says nothing: it is stopped or hangs");
+        return;
+    }
     rdmad_control_give_up(s, rdmad_request_words(c->type));
     c->status = RDMAD_E_TIMEOUT;
 }

@@ -13,8 +13,9 @@
  * opened, and in the background after that, for as long as rest.h says. While one session waits for
  * them the thread looks after the others.
  *
- * One session is worked on at a time. What it may wait for is bounded: a connect by its timeout,
- * each request by the session's patience with a daemon, and all of it by the end of that.
+ * One session is worked on at a time, and the others wait. So what it may wait for is bounded: a
+ * connect by its timeout, each request by resume_call_ns (then the daemon is taken to be gone, and
+ * is tried again later), and all of it by the session's patience with a daemon.
  *
  * The list's lock is never held while the session's is taken.
  */

@@ -38,8 +38,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CALL_TIMEOUT_MS 30000          /* if the program does not say */
-#define OPEN_TRIES 3u                  /* of daemons that go while a session is opened */
+#define CALL_TIMEOUT_MS 30000 /* if the program does not say */
+#define OPEN_TRIES 3u         /* of daemons that go while a session is opened */
+#define RESUME_CALL_NS UINT64_C(10000000000)
 #define MAX_SPIN_NS UINT64_C(10000000) /* whatever anybody advises */
 
 static struct rdmad_session *session_alloc(void) {
@@ -208,6 +209,7 @@ static int session_connect(struct rdmad_session *s, const struct rdmad_options *
     struct sockaddr_un address;
     int rc = rdmad_pause_new(s);
     s->call_timeout_ns = session_patience_ns(o->call_timeout_ms);
+    s->resume_call_ns = RESUME_CALL_NS;
     session_clean_name(name, o->name ? o->name : program_invocation_short_name);
     if (!rc)
         rc = session_dial(s, o->runtime_dir, &address);
