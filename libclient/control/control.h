@@ -34,6 +34,7 @@ struct rdmad_call {
         struct rdmad_channel *channel;
         struct rdmad_service *service;
         struct rdmad_pool *pool;
+        struct rdmad_ring *ring;
         uint64_t number; /* of what may have gone until then */
     } object;
     bool quiet;   /* part of cleaning up: the last error stays what it was */

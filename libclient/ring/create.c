@@ -30,7 +30,6 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
         return NULL;
     rdmad_object_init(&r->object, RDMAD_KIND_RING);
     r->session = s;
-    r->resumes = rdmad_resumes(s);
     r->handle = parts->handle;
     r->client = parts->client;
     r->daemon = parts->daemon;
@@ -108,13 +107,31 @@ static int ring_tell_destroy(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_tell(s, RDMAD_MSG_RING_DESTROY, &request, sizeof(request), true);
 }
 
-int rdmad_ring_tell_ready(struct rdmad_session *s, uint64_t handle) {
+int rdmad_ring_tell_ready(struct rdmad_ring *r, uint64_t handle,
+                          void (*accept)(struct rdmad_session *s, const struct rdmad_call *call)) {
     struct rdmad_ring_ready_req request = {.ring = handle};
     struct rdmad_call call = {.type = RDMAD_MSG_RING_READY,
                               .request = &request,
                               .request_size = sizeof(request),
+                              .accept = accept,
+                              .object.ring = r,
                               .one_try = true};
-    return rdmad_control_call(s, &call);
+    return rdmad_control_call(r->session, &call);
+}
+
+void rdmad_ring_is_made(struct rdmad_session *s, const struct rdmad_call *call) {
+    __atomic_store_n(&call->object.ring->resumes, s->resumes, __ATOMIC_RELEASE);
+}
+
+/* With the lock: the session has it from now on. */
+static void ring_list(struct rdmad_session *s, const struct rdmad_call *call) {
+    struct rdmad_ring *r = call->object.ring;
+    rdmad_ring_is_made(s, call);
+    r->next = s->rings;
+    s->rings = r;
+    rdmad_holds_add(s, &r->holds);
+    if (r->watched)
+        rdmad_event_watch(s, r->wakeup);
 }
 
 static int ring_populate(struct rdmad_session *s, const struct rdmad_ring_parts *parts,
@@ -128,13 +145,13 @@ static int ring_populate(struct rdmad_session *s, const struct rdmad_ring_parts 
         return rdmad_fail_errno(s, RDMAD_E_PERM, "a ring of %u entries cannot be sealed",
                                 parts->sq_entries);
     ringword_publish(&parts->client->alive, 1); /* it answers: rdmad_ring_show_alive */
-    return rdmad_ring_tell_ready(s, parts->handle);
+    return 0;
 }
 
-/* Makes the ring and takes over both descriptors, or returns NULL and *rc. */
+/* Makes the ring, lists it and takes over both descriptors, or returns NULL and *rc. */
 static struct rdmad_ring *ring_set_up(struct rdmad_session *s,
                                       const struct rdmad_ring_create_rep *reply, uint32_t asked,
-                                      const int fds[RDMAD_RING_FDS], int *rc) {
+                                      bool watched, const int fds[RDMAD_RING_FDS], int *rc) {
     size_t client_bytes = ring_page_up(RDMAD_RING_CLIENT_BYTES(reply->sq_entries));
     size_t daemon_bytes = ring_page_up(RDMAD_RING_DAEMON_BYTES(reply->cq_entries));
     struct rdmad_ring_parts parts = {.handle = reply->ring,
@@ -168,7 +185,10 @@ static struct rdmad_ring *ring_set_up(struct rdmad_session *s,
     if (r) {
         r->client_bytes = client_bytes;
         r->daemon_bytes = daemon_bytes;
-        return r;
+        r->watched = watched;
+        if (!(*rc = rdmad_ring_tell_ready(r, parts.handle, ring_list)))
+            return r;
+        rdmad_ring_free(r);
     }
     if (parts.client)
         munmap(parts.client, client_bytes);
@@ -190,7 +210,7 @@ static int ring_make(struct rdmad_session *s, uint32_t entries, bool watched,
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
-    r = ring_set_up(s, &reply, entries, fds, &rc);
+    r = ring_set_up(s, &reply, entries, watched, fds, &rc);
     close(fds[RDMAD_RING_FD_CLIENT]);
     close(fds[RDMAD_RING_FD_DAEMON]);
     if (!r) {
@@ -199,14 +219,6 @@ static int ring_make(struct rdmad_session *s, uint32_t entries, bool watched,
         ring_tell_destroy(s, reply.ring);
         return rc;
     }
-    pthread_mutex_lock(&s->lock);
-    r->watched = watched;
-    r->next = s->rings;
-    s->rings = r;
-    rdmad_holds_add(s, &r->holds);
-    if (watched)
-        rdmad_event_watch(s, r->wakeup);
-    pthread_mutex_unlock(&s->lock);
     *out = r;
     return 0;
 }

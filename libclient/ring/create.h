@@ -24,6 +24,8 @@ struct rdmad_ring_parts {
     int wakeup, doorbell;
 };
 
+struct rdmad_call;
+
 /* A ring over parts, not yet in the session's list; NULL: out of memory. */
 struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts);
 /* Frees only the ring's own memory, and ends what its ops hold. If called from one of its
@@ -34,8 +36,12 @@ void rdmad_ring_free_struct(struct rdmad_ring *ring);
 /* Has the daemon make a ring. watched: its wakeups also wake the session's descriptor. */
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
                     struct rdmad_ring **out);
-/* The memory is populated and sealed: the daemon may read the ring from now on. */
-int rdmad_ring_tell_ready(struct rdmad_session *s, uint64_t handle);
+/* The memory is populated and sealed: the daemon, which knows the ring by that handle, may read it
+ * from now on. accept, with the lock, notes which daemon that is. */
+int rdmad_ring_tell_ready(struct rdmad_ring *r, uint64_t handle,
+                          void (*accept)(struct rdmad_session *s, const struct rdmad_call *call));
+/* With the lock: that the ring is its daemon's. What comes later may be another's doing. */
+void rdmad_ring_is_made(struct rdmad_session *s, const struct rdmad_call *call);
 /* Unmaps, closes and frees the ring, and takes it off the session's list; tells nobody. It must
  * have ended as an object. */
 void rdmad_ring_dispose(struct rdmad_ring *ring);

@@ -95,11 +95,11 @@ static int revive_create(struct rdmad_ring *r, uint32_t first, uint64_t *number,
     for (unsigned i = 0; i < RDMAD_RING_FDS; i++)
         close(fds[i]);
     *number = reply.ring;
-    return rc ? rc : rdmad_ring_tell_ready(r->session, reply.ring);
+    return rc ? rc : rdmad_ring_tell_ready(r, reply.ring, rdmad_ring_is_made);
 }
 
 /* Nothing of the old daemon's is in it any more. */
-static void revive_fields(struct rdmad_ring *r, uint64_t number, uint32_t resumes) {
+static void revive_fields(struct rdmad_ring *r, uint64_t number) {
     r->handle = number;
     r->cq_head = r->cq_tail = r->cq_head_published = r->answered = 0;
     r->expected = 0;
@@ -113,7 +113,6 @@ static void revive_fields(struct rdmad_ring *r, uint64_t number, uint32_t resume
     r->postponed = r->kept = 0;
     r->wakeup_state = RDMAD_WAKEUP_EMPTY;
     r->state = RDMAD_RING_LIVE;
-    __atomic_store_n(&r->resumes, resumes, __ATOMIC_RELEASE);
 }
 
 /* With the lock. */
@@ -153,7 +152,7 @@ bool rdmad_ring_revive(struct rdmad_ring *r) {
         rdmad_control_lose(s, rc, text);
     } else {
         rdmad_chain_revive(r, first);
-        revive_fields(r, number, resumes);
+        revive_fields(r, number);
         revive_loops(r);
     }
     pthread_mutex_unlock(&s->lock);

@@ -15,10 +15,10 @@ foreach(test chain_resume channel_resume pool_resume recv_resume)
 endforeach()
 rdmad_test(unit_client_attach_resume unit/test_client_attach_resume.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
-rdmad_test(unit_client_answered unit/test_client_answered.c unit/stall_rig.c unit/client_rig.c
-  unit/fake_daemon.c LINK librdmad_static rdmad_common -Wl,--wrap=pthread_mutex_unlock LABELS unit)
-rdmad_test(unit_client_lease_resume unit/test_client_lease_resume.c unit/stall_rig.c unit/client_rig.c
-  unit/fake_daemon.c LINK librdmad_static rdmad_common -Wl,--wrap=pthread_mutex_unlock LABELS unit)
+foreach(test answered lease_resume ring_resume)
+  rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/stall_rig.c unit/client_rig.c
+    unit/fake_daemon.c LINK librdmad_static rdmad_common -Wl,--wrap=pthread_mutex_unlock LABELS unit)
+endforeach()
 rdmad_test(unit_rest unit/test_rest.c LINK rdmad_config rdmad_base LABELS unit)
 rdmad_test(unit_misuse unit/test_misuse.c unit/child.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
