@@ -116,13 +116,15 @@ int rdmad_fail_lost(struct rdmad_session *s) {
 
 bool rdmad_check_gone(struct rdmad_session *s) {
     struct pollfd p = {.fd = s->sock, .events = POLLRDHUP};
+    uint32_t resumes = rdmad_resumes(s);
     if (!rdmad_is_open(s))
         return true;
     if (poll(&p, 1, 0) <= 0)
         return false;
-    /* The daemon may have said why before it hung up. */
+    /* The daemon may have said why before it hung up. The next one's socket is others' to read. */
     pthread_mutex_lock(&s->lock);
-    rdmad_control_receive(s);
+    if (s->resumes == resumes)
+        rdmad_control_receive(s);
     pthread_mutex_unlock(&s->lock);
     return !rdmad_is_open(s);
 }
