@@ -91,6 +91,7 @@ struct rdmad_session {
     struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
     struct rdmad_service *services;
     struct rdmad_watch *watches;
+    uint64_t last_watch; /* the highest number that a watch has had */
     struct rdmad_event_source *first_source, **last_source;
     int epoll, event_fd; /* rdmad_session_fd; -1 until it is asked for */
     bool event_fd_set;   /* it is readable */

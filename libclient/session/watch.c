@@ -27,7 +27,7 @@
 /* A session has few: the daemon sees to that. */
 struct rdmad_watch {
     struct rdmad_watch *next;
-    uint64_t number; /* the program's */
+    uint64_t number; /* the program's: no other watch of the session has it, or ever had */
     uint64_t there;  /* the session's daemon's; 0: it has not got it */
     struct rdmad_names_watch_req request;
 };
@@ -124,15 +124,18 @@ void rdmad_watches_dispose(struct rdmad_session *s) {
 
 struct watch_call {
     struct rdmad_call call;
-    struct rdmad_watch *watch;
+    struct rdmad_watch *watch; /* a new one */
+    uint64_t number;
     struct rdmad_names_watch_rep reply;
 };
 
-/* The reply has come; with the lock, before any news. */
+/* The reply has come; with the lock, before any news. Each daemon counts from 1 on. */
 static void watch_begun(struct rdmad_session *s, const struct rdmad_call *call) {
     struct watch_call *c =
         (struct watch_call *)((char *)(uintptr_t)call - offsetof(struct watch_call, call));
-    c->watch->number = c->watch->there = c->reply.watch;
+    c->number = c->reply.watch > s->last_watch ? c->reply.watch : s->last_watch + 1;
+    s->last_watch = c->watch->number = c->number;
+    c->watch->there = c->reply.watch;
     c->watch->next = s->watches;
     s->watches = c->watch;
 }
@@ -157,15 +160,15 @@ int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, i
     if (rc)
         free(w);
     else
-        *watch = c.reply.watch;
+        *watch = c.number;
     return rc;
 }
 
-/* With the lock: nothing more is told of it. Returns the number by which the daemon knows it; what
- * this session does not know the daemon is asked for as it is, for it has the sentence. */
+/* With the lock: nothing more is told of it. Returns the number by which the daemon knows it; 0: it
+ * does not. */
 static uint64_t watch_forget(struct rdmad_session *s, uint64_t watch) {
     struct rdmad_watch **at = watch_by(s, false, watch);
-    uint64_t there = *at ? (*at)->there : watch;
+    uint64_t there = *at ? (*at)->there : 0;
     if (*at)
         watch_free(at);
     names_drop(s, false, watch);
@@ -183,10 +186,13 @@ int rdmad_names_unwatch(rdmad_session *s, uint64_t watch) {
     pthread_mutex_lock(&s->lock);
     uint32_t resumes = s->resumes;
     bool known = *watch_by(s, false, watch);
-    bool there = !known || (*watch_by(s, false, watch))->there;
     request.watch = watch_forget(s, watch);
     pthread_mutex_unlock(&s->lock);
-    int rc = there ? rdmad_control_call(s, &call) : 0;
+    if (!known && !rdmad_is_lost(s))
+        return rdmad_fail(s, RDMAD_E_HANDLE,
+                          "this session has no watch %llu, or it has ended already",
+                          (unsigned long long)watch);
+    int rc = request.watch || !known ? rdmad_control_call(s, &call) : 0;
     bool gone = rdmad_resumes(s) != resumes || rc == RDMAD_E_DAEMON_LOST;
     return known && gone && !rdmad_is_lost(s) ? 0 : rc; /* it went with its daemon */
 }
@@ -202,9 +208,7 @@ void rdmad_watches_leave(struct rdmad_session *s) {
 static void watch_again(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct watch_call *c =
         (const struct watch_call *)((const char *)call - offsetof(struct watch_call, call));
-    struct rdmad_watch *w = s->watches;
-    while (w && w != c->watch)
-        w = w->next;
+    struct rdmad_watch *w = *watch_by(s, false, c->number);
     if (!w) {
         const struct rdmad_names_unwatch_req request = {.watch = c->reply.watch};
         rdmad_control_post(s, RDMAD_MSG_NAMES_UNWATCH, &request, sizeof(request));
@@ -233,14 +237,15 @@ static bool watch_may_come(int rc) {
 /* Whether the daemon has not got it. */
 static bool watch_ask_again(struct rdmad_session *s, uint64_t number) {
     struct rdmad_names_watch_req request;
-    struct watch_call c = {.watch = NULL};
+    struct watch_call c = {.number = number};
     c.call = (struct rdmad_call){RDMAD_CALL(RDMAD_MSG_NAMES_WATCH, request, c.reply),
                                  .accept = watch_again, .one_try = true};
     pthread_mutex_lock(&s->lock);
-    if ((c.watch = *watch_by(s, false, number)))
-        request = c.watch->request;
+    const struct rdmad_watch *w = *watch_by(s, false, number);
+    if (w)
+        request = w->request;
     pthread_mutex_unlock(&s->lock);
-    if (!c.watch)
+    if (!w)
         return false;
     request.timeout_ns = AGAIN_TRY_MS * RDMAD_NS_PER_MS;
     int rc = rdmad_control_call(s, &c.call);

@@ -19,6 +19,8 @@ foreach(test answered lease_resume ring_resume)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/stall_rig.c unit/client_rig.c
     unit/fake_daemon.c LINK librdmad_static rdmad_common -Wl,--wrap=pthread_mutex_unlock LABELS unit)
 endforeach()
+rdmad_test(unit_client_watch_resume unit/test_client_watch_resume.c unit/client_rig.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common -Wl,--wrap=calloc,--wrap=free LABELS unit)
 rdmad_test(unit_client_sleeper unit/test_client_sleeper.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common -Wl,--wrap=poll LABELS unit)
 rdmad_test(unit_rest unit/test_rest.c LINK rdmad_config rdmad_base LABELS unit)
