@@ -285,7 +285,8 @@ RDMAD_API int rdmad_ring_submit(rdmad_ring *ring);
 RDMAD_API int rdmad_ring_peek(rdmad_ring *ring, const struct rdmad_cqe **cqe);
 /* The same, waiting up to timeout_ms (-1: for ever): spins first, then sleeps. RDMAD_E_TIMEOUT, or
  * RDMAD_E_INVAL when nothing is in flight that could complete (here: without a callback), also when
- * the last silent op was done meanwhile. An armed ring must be armed again after it.
+ * the last silent op was done meanwhile, or when the daemon that had the first entries of a batch
+ * is gone: receives wait until the rest is submitted. An armed ring must be armed again after it.
  * Errors: RDMAD_E_DAEMON_LOST when the daemon is lost and every completion was taken. */
 RDMAD_API int rdmad_ring_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **cqe);
 /* cqe is what peek or wait brought last; any other, also the same once more, aborts with a message.

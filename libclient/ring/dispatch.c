@@ -16,6 +16,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/ring/create.h"
 #include "libclient/ring/reap.h"
+#include "libclient/ring/revive.h"
 #include "libclient/ring/slots.h"
 #include "libclient/ring/submit.h"
 #include "libclient/ring/wait.h"
@@ -67,6 +68,8 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
             return rdmad_ring_idle(r);
         if (timeout_ms == 0)
             return 0;
+        if (rdmad_is_open(r->session) && rdmad_ring_is_blocked(r))
+            return rdmad_ring_idle(r);
         rdmad_ring_await(r, deadline);
         rdmad_ring_gather(r);
         if (r->called.count == 0 && rdmad_poll_timeout(deadline) == 0)

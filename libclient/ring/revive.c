@@ -127,9 +127,9 @@ static void revive_loops(struct rdmad_ring *r) {
     epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wakeup, &e);
 }
 
-/* The old daemon has the beginning of a batch, which ends when the rest is submitted. */
-static bool revive_is_blocked(const struct rdmad_ring *r) {
-    return r->batch != RDMAD_NO_SLOT && r->slot[r->batch].state != RDMAD_SLOT_POSTPONED;
+bool rdmad_ring_is_blocked(const struct rdmad_ring *r) {
+    return r->state == RDMAD_RING_LOST && r->batch != RDMAD_NO_SLOT &&
+           r->slot[r->batch].state != RDMAD_SLOT_POSTPONED;
 }
 
 bool rdmad_ring_revive(struct rdmad_ring *r) {
@@ -138,7 +138,7 @@ bool rdmad_ring_revive(struct rdmad_ring *r) {
     uint32_t begin = first - r->kept;
     uint64_t number;
     assert(r->state == RDMAD_RING_LOST);
-    if (revive_is_blocked(r))
+    if (rdmad_ring_is_blocked(r))
         return false;
     int rc = revive_create(r, first, &number, &resumes);
     if (rc && !rdmad_is_lost(s) && (rc == RDMAD_E_DAEMON_LOST || rdmad_resumes(s) != resumes))

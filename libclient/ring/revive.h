@@ -11,5 +11,8 @@
  * anew at the session's daemon, and what is postponed is published. False: not now, or not at all,
  * and then the session is lost. For the completing side. */
 bool rdmad_ring_revive(struct rdmad_ring *ring);
+/* A daemon that is gone has the beginning of a batch. Until the rest is submitted, and ends, the
+ * ring is not made anew, and nothing on it completes. */
+bool rdmad_ring_is_blocked(const struct rdmad_ring *ring);
 
 #endif

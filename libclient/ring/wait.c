@@ -22,6 +22,7 @@
 #include "libclient/control/presence.h"
 #include "libclient/ring/let_go.h"
 #include "libclient/ring/reap.h"
+#include "libclient/ring/revive.h"
 #include "libclient/ring/wakeup.h"
 #include <poll.h>
 #include <sched.h>
@@ -159,7 +160,7 @@ int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe)
     if (rc != RDMAD_E_AGAIN || timeout_ms == 0)
         return rc == RDMAD_E_AGAIN ? RDMAD_E_TIMEOUT : rc;
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
-    while (r->visible) {
+    while (r->visible && !(rdmad_is_open(r->session) && rdmad_ring_is_blocked(r))) {
         rdmad_ring_await(r, deadline);
         rc = rdmad_ring_peek(r, cqe);
         if (rc != RDMAD_E_AGAIN)
@@ -169,5 +170,5 @@ int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe)
         if (!rdmad_is_open(r->session))
             rdmad_ring_await_open(r, deadline);
     }
-    return rdmad_ring_idle(r); /* from the start, or the last silent op is done */
+    return rdmad_ring_idle(r); /* from the start, or the last silent op is done, or it is blocked */
 }

@@ -261,6 +261,51 @@ Test(recv_resume, the_rest_of_a_batch_is_not_taken_for_a_receive) {
     cr_assert_not(fake_ring_has(away_newest()));
 }
 
+/* Of a batch whose first entry went with its daemon the rest is not submitted. */
+static void cut_a_batch(void) {
+    rig_prep_write(2)->flags |= RDMAD_SQE_MORE;
+    cr_assert_eq(rdmad_ring_submit(ring), 2);
+    away_take();
+    away_take();
+    away_go();
+    fake_come_back(&fake);
+    away_await_resumed();
+}
+
+static void complete_the_batch(void) {
+    rig_prep_write(3);
+    cr_assert_eq(rdmad_ring_submit(ring), RDMAD_E_DAEMON_LOST);
+    away_expect_end(3, RDMAD_E_DAEMON_LOST, RDMAD_UNKNOWN);
+    rig_expect_nothing();
+}
+
+Test(recv_resume, a_wait_for_a_receive_ends_if_a_cut_batch_comes_before_it) {
+    const struct rdmad_cqe *cqe;
+    away_prep_recv(1);
+    cut_a_batch();
+    cr_assert_eq(rdmad_ring_wait(ring, 20000, &cqe), RDMAD_E_INVAL);
+    cr_assert(strstr(rdmad_last_error(s), "its batch of 1 entries"), "%s", rdmad_last_error(s));
+    complete_the_batch();
+    expect_recv(1);
+}
+
+static void count_call(void *calls, const struct rdmad_cqe *cqe) {
+    *(unsigned *)calls += cqe->status == 0;
+}
+
+Test(recv_resume, a_dispatch_ends_if_a_cut_batch_comes_before_its_receive) {
+    unsigned calls = 0;
+    cr_assert_eq(rdmad_sqe_set_callback(ring, away_prep_recv(1), count_call, &calls), 0);
+    cut_a_batch();
+    cr_assert_eq(rdmad_ring_dispatch(ring, 0, 0), 0);
+    cr_assert_eq(rdmad_ring_dispatch(ring, 20000, 0), RDMAD_E_INVAL);
+    complete_the_batch();
+    struct rdmad_sqe sqe = away_take();
+    away_answer(&sqe, 0, RDMAD_DONE);
+    cr_assert_eq(rdmad_ring_dispatch(ring, 20000, 0), 1);
+    cr_assert_eq(calls, 1);
+}
+
 /* ---- cancels -------------------------------------------------------------------------------- */
 
 Test(recv_resume, a_cancel_goes_with_the_receive_that_it_names) {
