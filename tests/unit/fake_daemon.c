@@ -83,8 +83,12 @@ static void socket_move(struct fake_daemon *f, const char *from, const char *to)
     must(rename(old, new) == 0, "rename");
 }
 
-void fake_go(struct fake_daemon *f) {
+void fake_hide(struct fake_daemon *f) {
     socket_move(f, "rdmad.sock", "gone");
+}
+
+void fake_go(struct fake_daemon *f) {
+    fake_hide(f);
     fake_hang_up(f);
 }
 

@@ -63,7 +63,8 @@ void fake_event(struct fake_daemon *f, uint16_t type, const void *body, size_t s
 void fake_reply(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body,
                 size_t size);
 void fake_hang_up(struct fake_daemon *f);
-/* Hangs up, and cannot be connected to until it is back. */
+/* It cannot be connected to until it is back. fake_go: and hangs up. */
+void fake_hide(struct fake_daemon *f);
 void fake_go(struct fake_daemon *f);
 void fake_come_back(struct fake_daemon *f);
 
