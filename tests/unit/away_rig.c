@@ -3,6 +3,7 @@
 
 #include "tests/unit/away_rig.h"
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -238,4 +239,14 @@ void away_expect_end(uint64_t user_data, int status, int outcome) {
     cr_assert_eq(cqe.user_data, user_data, "%llu", (unsigned long long)cqe.user_data);
     cr_assert_eq(cqe.status, status, "%d", cqe.status);
     cr_assert_eq(cqe.outcome, outcome, "%d", cqe.outcome);
+}
+
+void away_without_patience(uint16_t slow_type, void *(*call)(void *), void *arg) {
+    pthread_t t;
+    away_go();
+    away.slow_type = slow_type;
+    s->call_timeout_ns = UINT64_C(200000000);
+    pthread_create(&t, NULL, call, arg);
+    fake_come_back(&fake);
+    pthread_join(t, NULL);
 }

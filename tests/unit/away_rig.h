@@ -52,5 +52,8 @@ void away_await_resumed(void);
 void away_go(void);
 /* It is back, and so is the ring. */
 void away_come_back(void);
+/* The daemon goes. call has little patience, and the next daemon is too slow to answer slow_type.
+ */
+void away_without_patience(uint16_t slow_type, void *(*call)(void *), void *arg);
 
 #endif

@@ -297,13 +297,7 @@ Test(channel_resume, a_close_of_one_that_is_refused_is_done) {
 /* It has waited for as long as it may, and the daemon that has the channel now hears of it. */
 static void impatient(uint16_t slow_type) {
     int rc = 1;
-    pthread_t t;
-    away_go();
-    away.slow_type = slow_type;
-    s->call_timeout_ns = UINT64_C(200000000);
-    pthread_create(&t, NULL, close_it, &rc);
-    fake_come_back(&fake);
-    pthread_join(t, NULL);
+    away_without_patience(slow_type, close_it, &rc);
     cr_assert_eq(rc, RDMAD_E_DAEMON_LOST);
     cr_assert_eq(away_count_of(&away.nasked), 1);
     __atomic_store_n(&away.released, true, __ATOMIC_RELEASE);
@@ -383,14 +377,8 @@ Test(channel_resume, the_budget_of_one_that_is_refused_while_it_is_closed_is_fre
 }
 
 static void impatient_of_service(uint16_t slow_type) {
-    pthread_t t;
     rdmad_service *service = listen_here(4096);
-    away_go();
-    away.slow_type = slow_type;
-    s->call_timeout_ns = UINT64_C(200000000);
-    pthread_create(&t, NULL, close_service, service);
-    fake_come_back(&fake);
-    pthread_join(t, NULL);
+    away_without_patience(slow_type, close_service, service);
     __atomic_store_n(&away.released, true, __ATOMIC_RELEASE);
     away_await(&away.nservice_closes, 1);
     cr_expect_eq(away.service_closed.service, 51);

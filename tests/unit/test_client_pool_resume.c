@@ -27,13 +27,7 @@ static void *destroy(void *rc) {
 /* It has waited for as long as it may, and the daemon that has the pool now hears of it. */
 static void impatient_of_pool(uint16_t slow_type) {
     int rc = 1;
-    pthread_t t;
-    away_go();
-    away.slow_type = slow_type;
-    s->call_timeout_ns = UINT64_C(200000000);
-    pthread_create(&t, NULL, destroy, &rc);
-    fake_come_back(&fake);
-    pthread_join(t, NULL);
+    away_without_patience(slow_type, destroy, &rc);
     cr_assert_eq(rc, 0, "%s", rdmad_last_error(s));
     __atomic_store_n(&away.released, true, __ATOMIC_RELEASE);
     away_await(&away.npool_ends, 1);
