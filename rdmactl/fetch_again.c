@@ -27,13 +27,15 @@ static void fetch_say(const struct fetch *f, const char *said) {
                 cli_safe_text(text, sizeof(text), said));
 }
 
-/* Begins one, or goes on with it; EXIT_GOOD while it may last. */
+/* Begins one, or goes on with it; EXIT_GOOD while it may last. For the next daemon of a session
+ * that is lost the library has waited already. */
 static int outage_go_on(struct fetch *f) {
     struct outage *o = &f->outage;
     char span[CELL_MAX];
     double now = cli_now_s();
     if (!o->since_s || f->reading.taken > o->taken)
-        *o = (struct outage){.since_s = now, .taken = f->reading.taken};
+        *o = (struct outage){.since_s = f->lost_reason ? f->reading.lost_s : now,
+                             .taken = f->reading.taken};
     double most_s = (double)outage_most_ms() / 1e3;
     if (now - o->since_s >= most_s)
         return cli_fail(f->reading.lost.code, "%s (tried again for %s)", f->reading.lost.text,

@@ -23,6 +23,8 @@ int reading_failed(struct reading *r, int rc, const char *why) {
     r->failed = rc;
     if (!r->again || !reading_may_come(rc))
         return cli_fail(rdmad_errname(rc), "%s", why);
+    if (!r->lost.code[0])
+        r->lost_s = r->heard_s;
     snprintf(r->lost.code, sizeof(r->lost.code), "%s", rdmad_errname(rc));
     snprintf(r->lost.text, sizeof(r->lost.text), "%s", why);
     return READING_LOST;
@@ -106,7 +108,15 @@ static int reading_ask(struct reading *r) {
     return rc < 0 ? reading_failed(r, rc, rdmad_last_error(r->session)) : EXIT_GOOD;
 }
 
-/* A daemon that lives ends each READ by its deadline. */
+/* A daemon that lives ends each READ by its deadline. For the next one the library waits, twice as
+ * long as for an answer (cli_session_try), and ends them then. */
+static bool reading_may_arrive(const struct reading *r) {
+    double waited_s = cli_now_s() - r->heard_s;
+    double patience_s = (double)patience_ms(PATIENCE_ACT_MS) / 1e3;
+    return waited_s < patience_s + r->more_s ||
+           (waited_s < 3 * patience_s + r->more_s && !daemon_is_seen());
+}
+
 static int reading_silent(const struct reading *r) {
     char state[160], span[CELL_MAX];
     return cli_fail("RDMAD_E_TIMEOUT",
@@ -123,9 +133,7 @@ static int reading_arrive(struct reading *r) {
     if (rc == RDMAD_E_TIMEOUT && r->paused)
         r->heard_s = cli_now_s();
     if (rc == RDMAD_E_TIMEOUT)
-        return r->heard_s + (double)patience_ms(PATIENCE_ACT_MS) / 1e3 + r->more_s > cli_now_s()
-                   ? ARGS_RUN
-                   : reading_silent(r);
+        return reading_may_arrive(r) ? ARGS_RUN : reading_silent(r);
     if (rc)
         return reading_failed(r, rc, rdmad_last_error(r->session));
     int code = EXIT_GOOD;

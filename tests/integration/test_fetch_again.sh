@@ -38,6 +38,17 @@ is_good() {
     wait "$fetcher" || fail "the fetch ended with $?: $(<"$work/said")"
     cmp "$work/file" "$work/out" || fail "other bytes"
 }
+all_has_come() {
+    ctl b -j session show | python3 -c 'import json, sys
+s = json.load(sys.stdin)["sessions"][0]
+sys.exit(s["ops_inflight"] + s["ops_in_rings"])'
+}
+# It waits for the next daemon twice as long as for an answer, and says so.
+expect_over() {
+    if wait "$fetcher"; then fail "a fetch without a daemon"; fi
+    grep -q 'none has come at .* in 6000 ms' "$work/said" || fail "$(<"$work/said")"
+    grep -q '(tried again for [67]' "$work/said" || fail "$(<"$work/said")"
+}
 
 start a
 start b
@@ -103,10 +114,23 @@ ctl b limit set "uid:$(id -u)" bytes_per_second=20000000 >/dev/null
 begin --timeout 3
 end b
 began=$SECONDS
-if wait "$fetcher"; then fail "a fetch without a daemon"; fi
-[ $((SECONDS - began)) -lt $((30 * ${RDMAD_TEST_PATIENCE:-1})) ] || fail "it tried for $((SECONDS - began)) s"
-grep -q 'none has come at .* in 6000 ms (tried again for [67]' "$work/said" || fail "$(<"$work/said")"
+expect_over
 grep -q 'kept in .*part' "$work/said" || fail "$(<"$work/said")"
+[ $((SECONDS - began)) -lt $((30 * ${RDMAD_TEST_PATIENCE:-1})) ] || fail "it tried for $((SECONDS - began)) s"
+start b
+
+echo "* and so it does when it asks for nothing before its daemon has gone"
+mkfifo "$work/slow"
+exec 5<>"$work/slow"
+"$rdmactl" -d "$work/b" --timeout 3 fetch "$uri" -o "$work/slow" 2>"$work/said" &
+fetcher=$!
+head -c 100000 <&5 >/dev/null
+eventually all_has_come
+end b
+sleep 0.5 # and it has noticed
+cat <&5 >/dev/null &
+pids+=($!)
+expect_over
 start b
 
 echo "* a session that is kicked stays so"
