@@ -31,15 +31,20 @@ int cargo_lingering(int seconds) {
     return fd;
 }
 
+/* A user may have as many on the way as files open: beside others of that user this takes a while.
+ */
+static void send_inside(int sock, const int *fds, unsigned n) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    int rc;
+    while ((rc = raw_send(sock, "x", 1, fds, n)) == -ETOOMANYREFS && now_ms() < deadline)
+        sleep_ms(1);
+    CHECK(rc == 0, "send: %s", strerror(-rc));
+}
+
 int cargo_inside(int fd) {
     int pair[2];
     CHECK(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
-    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
-    int rc;
-    /* A user may have as many on the way as files open. */
-    while ((rc = raw_send(pair[0], "x", 1, &fd, 1)) == -ETOOMANYREFS && now_ms() < deadline)
-        sleep_ms(1);
-    CHECK(rc == 0, "send: %s", strerror(-rc));
+    send_inside(pair[0], &fd, 1);
     close(pair[0]);
     close(fd);
     return pair[1];
@@ -49,8 +54,7 @@ void cargo_circle(int fd) {
     int pair[2];
     CHECK(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     const int all[3] = {pair[0], pair[1], fd};
-    int rc = raw_send(pair[0], "x", 1, all, 3);
-    CHECK(rc == 0, "send: %s", strerror(-rc));
+    send_inside(pair[0], all, 3);
     for (int i = 0; i < 3; i++)
         close(all[i]);
 }
