@@ -37,6 +37,12 @@ static inline bool device_has_odp(const struct device *d) {
            (odp->per_transport_caps.rc_odp_caps & needed) == needed;
 }
 
+/* Linux's Soft-RoCE (rxe_hdr.h, RXE_VENDOR_ID) may end a READ whose last packet was lost: it takes
+ * the acknowledgement of something else for it (rxe_comp.c). */
+static inline bool device_ends_reads_early(const struct device *d) {
+    return d->attr.orig_attr.vendor_id == 0xffffff;
+}
+
 static inline bool device_has_atomics(const struct device *d) {
     return d->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
 }

@@ -102,7 +102,8 @@ void link_complete(struct verbs_link *l, struct fabric_op *op, int status, uint8
     struct verbs *v = l->verbs;
     assert(l->ops > 0);
     op->status = status;
-    op->outcome = outcome;
+    op->outcome =
+        outcome == RDMAD_FAILED_UNTOUCHED && op_mark(op)->seals ? RDMAD_FAILED_PARTIAL : outcome;
     link_release_slot(l, op);
     v->progress++;
     if (--l->ops == 0 && l->state == LINK_FAILING)

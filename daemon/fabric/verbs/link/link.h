@@ -41,7 +41,7 @@ struct verbs_lane {
 };
 
 #define OUTBOX_SLOTS 64u
-#define NO_SLOT UINT16_MAX
+#define NO_SLOT UINT8_MAX
 
 /* What a link needs to send messages, and to get results of CAS and FADD (outbox.c). */
 struct outbox {
@@ -50,7 +50,7 @@ struct outbox {
     struct ibv_mr *mr;
     uint64_t blank; /* in a word that has no answer yet; hardly ever an answer */
     unsigned free;
-    uint16_t slot[OUTBOX_SLOTS]; /* the free ones */
+    uint8_t slot[OUTBOX_SLOTS]; /* the free ones */
     struct inbox_place to;
     uint64_t sent,
         consumed; /* how many we sent; how many the peer has taken, as its counter last said */
@@ -149,8 +149,10 @@ struct op_mark {
     uint64_t address; /* at the target; of a message its number on the link */
     uint32_t rkey;
     uint8_t lane, state;
-    uint16_t slot;         /* in the outbox; NO_SLOT: none */
+    uint8_t slot;          /* in the outbox; NO_SLOT: none */
+    uint8_t seals;         /* how often it was posted with its end sealed (read_seal.c) */
     int32_t cancel_status; /* 0: not cancelled */
+    uint16_t seal, sealed; /* what was put at its end, and what was there before */
     uint64_t cancel_ns;    /* when it must be back */
 };
 _Static_assert(sizeof(struct op_mark) <= sizeof(((struct fabric_op *)0)->scratch), "op_mark");
@@ -192,6 +194,17 @@ void link_doom(struct verbs_link *l, struct fabric_op *op, int status); /* untou
 void link_doom_batches(struct verbs_link *l);                           /* PEER_LOST, untouched */
 void link_complete_doomed_op(struct verbs_link *l, struct fabric_op *op);
 void link_complete_doomed(struct verbs_link *l);
+
+/* ---- the end of a READ (read_seal.c) --------------------------------------------------------- */
+
+#define READ_SEALS_MAX 4u
+
+/* op is about to be posted. NULL, or the address that vanished. */
+const void *read_seal_put(struct fabric_op *op);
+/* op, which was posted, is done; false: its seal is still there. */
+bool read_seal_is_gone(const struct fabric_op *op);
+/* op was not executed this time: what was sealed is there again. */
+void read_seal_take_off(struct fabric_op *op);
 
 /* ---- weak messages -------------------------------------------------------------------------- */
 

@@ -71,7 +71,7 @@ int outbox_open(struct verbs_link *l, struct error *err) {
     if (getrandom(&ob->blank, sizeof(ob->blank), 0) != (ssize_t)sizeof(ob->blank))
         ob->blank = UINT64_MAX; /* no secret, but as good in a word that nobody guesses at */
     for (ob->free = 0; ob->free < OUTBOX_SLOTS; ob->free++)
-        ob->slot[ob->free] = (uint16_t)ob->free;
+        ob->slot[ob->free] = (uint8_t)ob->free;
     return 0;
 }
 

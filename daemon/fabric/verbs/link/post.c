@@ -261,6 +261,8 @@ static int wr_chain_op(struct wr_chain *c, struct verbs_lane *lane, struct fabri
     }
     wr_set_transfer(&c->wr[c->n], op, mark);
     int rc = wr_chain_bytes(c, lane, op);
+    if (rc == 0 && (op->fault = read_seal_put(op)))
+        rc = RDMAD_E_FAULT;
     if (rc == 0)
         wr_chain_take(c, lane, op);
     return rc;
@@ -325,6 +327,7 @@ static void post_failed(struct wr_chain *c, struct verbs_lane *lane, const struc
         if (!c->op[i])
             continue;
         list_remove(&c->op[i]->node);
+        read_seal_take_off(c->op[i]);
         link_doom(l, c->op[i], RDMAD_E_PEER_LOST);
     }
     struct error why;

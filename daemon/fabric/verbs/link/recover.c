@@ -97,6 +97,13 @@ static void set_outcome(const struct verbs_lane *lane, struct fabric_op *op,
         op->outcome = lane->cause == LANE_REFUSED ? RDMAD_FAILED_UNTOUCHED : when_lost(op);
 }
 
+/* An op that was posted ends and was not done. */
+static void posted_failed(struct verbs_link *l, struct fabric_op *op, int status, uint8_t outcome) {
+    if (outcome == RDMAD_FAILED_UNTOUCHED)
+        read_seal_take_off(op);
+    link_complete(l, op, op_mark(op)->cancel_status ? op_mark(op)->cancel_status : status, outcome);
+}
+
 static void fail_by(struct verbs_lane *lane, enum ibv_wc_status status) {
     struct verbs_link *l = lane->link;
     lane->queue.broken = true; /* the device has done it */
@@ -134,9 +141,22 @@ static void answer_missing(struct verbs_lane *lane, struct fabric_op *op) {
               l->verbs->device->name, lane->queue.qp->qp_num, lane->queue.other, l->host);
     lane_break(lane);
     link_fail(l, &why);
-    link_complete(l, op,
-                  op_mark(op)->cancel_status ? op_mark(op)->cancel_status : RDMAD_E_PEER_LOST,
-                  RDMAD_UNKNOWN);
+    posted_failed(l, op, RDMAD_E_PEER_LOST, RDMAD_UNKNOWN);
+}
+
+/* Once more, as a device does that asks again for what was lost: behind what was posted meanwhile.
+ */
+static void read_again(struct verbs_lane *lane, struct fabric_op *op) {
+    struct verbs_link *l = lane->link;
+    struct op_mark *mark = op_mark(op);
+    if (mark->cancel_status || !link_lives(l)) {
+        posted_failed(l, op, RDMAD_E_PEER_LOST, RDMAD_FAILED_PARTIAL);
+    } else if (mark->seals == READ_SEALS_MAX) {
+        posted_failed(l, op, RDMAD_E_FABRIC, RDMAD_FAILED_PARTIAL);
+    } else {
+        mark->state = OP_BATCHED;
+        link_batch(lane, op);
+    }
 }
 
 void lane_ended(struct queue *q, struct wr_slot *slot, const struct ibv_wc *wc) {
@@ -162,13 +182,15 @@ void lane_ended(struct queue *q, struct wr_slot *slot, const struct ibv_wc *wc) 
             message_came(l, op);
         else if (fabric_op_is_atomic(op) && !outbox_word(lane, slot, &op->value))
             answer_missing(lane, op);
+        else if (!read_seal_is_gone(op))
+            read_again(lane, op);
         else
             link_complete(l, op, RDMAD_OK, RDMAD_DONE);
         return;
     }
     set_outcome(lane, op, wc->status);
     fail_by(lane, wc->status);
-    link_complete(l, op, mark->cancel_status ? mark->cancel_status : op->status, op->outcome);
+    posted_failed(l, op, op->status, op->outcome);
 }
 
 /* ---- failing ----------------------------------------------------------------------------- */
@@ -231,7 +253,7 @@ void link_tear_down(struct verbs_link *l, int status) {
             uint8_t outcome = lane->cause == LANE_REFUSED ? RDMAD_FAILED_UNTOUCHED : when_lost(op);
             if (mark->cancel_status)
                 l->cancelled--;
-            link_complete(l, op, mark->cancel_status ? mark->cancel_status : status, outcome);
+            posted_failed(l, op, status, outcome);
         }
     }
     page_end_asking(l, status);
