@@ -137,14 +137,21 @@ static bool log_has(const char *path, const char *text) {
     return found;
 }
 
-/* The log has a thread of its own: a line may come a little after what it tells of. */
-bool log_tells(const char *path, const char *text) {
-    bool found = log_has(path, text);
-    for (unsigned tries = 0; !found && tries < 20; tries++) {
+/* The log has a thread of its own: a line may come a good while after what it tells of. */
+static bool log_tells_within(const char *path, const char *text, uint64_t ms) {
+    uint64_t deadline = now_ms() + ms;
+    bool found;
+    while (!(found = log_has(path, text)) && now_ms() < deadline)
         sleep_ms(50);
-        found = log_has(path, text);
-    }
     return found;
+}
+
+bool log_tells(const char *path, const char *text) {
+    return log_tells_within(path, text, TEST_PATIENCE_MS);
+}
+
+bool log_is_silent(const char *path, const char *text) {
+    return !log_tells_within(path, text, 1000);
 }
 
 static void expect_no_reports(const struct tdaemon *d) {
@@ -161,6 +168,12 @@ bool tdaemon_logged(const struct tdaemon *d, const char *text) {
     char log[PATH_MAX];
     log_path(d, log);
     return log_tells(log, text);
+}
+
+bool tdaemon_silent(const struct tdaemon *d, const char *text) {
+    char log[PATH_MAX];
+    log_path(d, log);
+    return log_is_silent(log, text);
 }
 
 /* ---- start and stop ------------------------------------------------------------------------ */

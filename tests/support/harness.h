@@ -56,9 +56,14 @@ const char *tdaemon_listen(const struct tdaemon *d); /* "127.0.0.1:40123" */
 pid_t tdaemon_pid(const struct tdaemon *d);
 /* What links between its daemons use: $RDMAD_TEST_FABRIC, else "tcp". */
 const char *test_fabric(void);
-/* Whether a line of its log contains text, or will in a second. */
+/* Whether a line of its log contains text, or will: promised within a second, waited for as long as
+ * TEST_PATIENCE_MS. */
 bool tdaemon_logged(const struct tdaemon *d, const char *text);
-bool log_tells(const char *path, const char *text); /* the same of any daemon's log */
+/* Whether none does, nor will in a second. */
+bool tdaemon_silent(const struct tdaemon *d, const char *text);
+/* The same of any daemon's log. */
+bool log_tells(const char *path, const char *text);
+bool log_is_silent(const char *path, const char *text);
 
 /* Says skipped where the kernel has no userfaultfd, or does not let us have it: sessions end with
  * their daemon there. */
