@@ -158,19 +158,22 @@ static void the_watchdog_is_answered(void) {
 
 /* The control thread goes on and could answer for all; systemd must hear nothing. */
 static void a_worker_that_hangs_is_not_hidden_from_the_watchdog(void) {
-    struct pollfd p = {.events = POLLIN};
     struct service s;
     char text[64];
     prepare(&s);
     s.watchdog_usec = "600000"; /* an answer each 200 ms */
     start(&s);
+    struct pollfd p = {.fd = s.notify, .events = POLLIN};
     CHECK(told(&s, "WATCHDOG=1"), "no answer while all is well");
     pid_t worker = thread_stop(s.pid, "rdmad-worker-0");
-    sleep_ms(500 * test_patience()); /* the question that was under way, and its answer */
-    while (recv(s.notify, text, sizeof(text), MSG_DONTWAIT) > 0)
-        ;
-    p.fd = s.notify;
-    bool answered = poll(&p, 1, 1000 * (int)test_patience()) > 0;
+    bool answered;
+    uint64_t until = now_ms() + TEST_PATIENCE_MS;
+    do { /* the question that was under way, and its answer: on a busy machine that comes later */
+        sleep_ms(500 * test_patience());
+        while (recv(s.notify, text, sizeof(text), MSG_DONTWAIT) > 0)
+            ;
+        answered = poll(&p, 1, 1000 * (int)test_patience()) > 0;
+    } while (answered && now_ms() < until);
     int sock = raw_session(s.runtime_dir); /* the control thread does its work */
     thread_go_on(worker);
     CHECK(!answered, "the watchdog was answered with a worker that hangs");
@@ -303,7 +306,20 @@ static void a_worker_that_hangs_is_told_of_until_it_goes_on(void) {
     stop(&s);
 }
 
-/* For longer than its worker may be silent, while that owes it an answer. */
+/* For longer than its worker may be silent, while that owes it an answer. Returns for how many ms
+ * at most the worker alone stood still. */
+static uint64_t stop_it_for_long(const struct service *s) {
+    uint64_t since = now_ms();
+    pid_t worker = thread_stop(s->pid, "rdmad-worker-0");
+    sleep_ms(700); /* it is asked */
+    process_stop(s->pid);
+    sleep_ms(5000);
+    process_go_on(s->pid);
+    sleep_ms(100); /* the control thread looks first */
+    thread_go_on(worker);
+    return now_ms() - since - 5000;
+}
+
 static void a_daemon_that_was_stopped_takes_no_worker_for_hung(void) {
     struct service s;
     struct mover m;
@@ -313,20 +329,17 @@ static void a_daemon_that_was_stopped_takes_no_worker_for_hung(void) {
     s.watchdog_usec = "9000000"; /* asked each 0.6 s, silent after 1.5 s, it hangs after 4.5 s */
     start(&s);
     mover_up(&m, &s);
-    pid_t worker = thread_stop(s.pid, "rdmad-worker-0");
-    sleep_ms(700); /* it is asked */
-    process_stop(s.pid);
-    sleep_ms(5000);
-    process_go_on(s.pid);
-    sleep_ms(100); /* the control thread looks first */
-    thread_go_on(worker);
+    uint64_t alone_ms = stop_it_for_long(&s);
     CHECK(rdmactl_says(&s, "-j status", "\"silent_threads\":[]"), "a worker is silent");
     CHECK(told(&s, "WATCHDOG=1"), "no answer to the watchdog");
     raw_ring_put(&m.ring, &m.write, 1);
     CHECK(moved(&m, (int)TEST_PATIENCE_MS), "no transfer");
-    CHECK(!rdmactl_says_now(&s, "events --kind thread", "silent"), "an event tells of a hang");
+    bool tells = rdmactl_says_now(&s, "events --kind thread", "silent");
     mover_down(&m);
     stop(&s);
+    if (tells && alone_ms >= 1500)
+        skip("this machine is too slow: a worker alone was stopped for %" PRIu64 " ms", alone_ms);
+    CHECK(!tells, "an event tells of a hang");
 }
 
 /* It hears of everything else as soon as it reads again, and in order. */
