@@ -17,10 +17,7 @@ static unsigned fds_;
 
 static void begin(void) {
     daemon_ = tdaemon_start("127.0.0.1", NULL);
-    close(raw_session(tdaemon_dir(daemon_))); /* what the first session costs for good */
-    tdaemon_expect_no_session(daemon_);
-    sleep_ms(100);
-    objects_ = tdaemon_objects(daemon_);
+    objects_ = raw_objects_at_rest(daemon_);
     fds_ = tdaemon_fds(daemon_);
 }
 

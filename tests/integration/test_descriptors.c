@@ -39,7 +39,7 @@ static void expect_more(struct tdaemon *d, unsigned before, unsigned count, cons
 /* What it has when nothing is going on. */
 static unsigned at_rest(struct tdaemon *d) {
     unsigned before, now = 0;
-    close(raw_session(tdaemon_dir(d)));
+    json_decref(raw_objects_at_rest(d));
     do {
         before = now;
         sleep_ms(100);

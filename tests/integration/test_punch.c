@@ -83,9 +83,7 @@ static bool transfer(struct stage *s, uint8_t opcode) {
 
 static void no_page_can_be_taken_away_while_ops_run(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    close(raw_session(tdaemon_dir(d)));
-    sleep_ms(100);
-    json_t *before = tdaemon_objects(d);
+    json_t *before = raw_objects_at_rest(d);
     struct stage s;
     CHECK(stage_up(&s, tdaemon_dir(d), 0) == 0, "pool");
     for (unsigned i = 0; i < 20; i++) {
@@ -177,9 +175,7 @@ static void *take_all_huge_pages(size_t *bytes) {
 static void use_huge_pages(void *arg) {
     (void)arg;
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    close(raw_session(tdaemon_dir(d)));
-    sleep_ms(100);
-    json_t *before = tdaemon_objects(d);
+    json_t *before = raw_objects_at_rest(d);
     for (unsigned i = 0; i < 4; i++) {
         struct stage s;
         CHECK(stage_up(&s, tdaemon_dir(d), RDMAD_POOL_HUGETLB) == 0, "a pool of huge pages");

@@ -6,7 +6,6 @@
 
 #include "common/fdmsg.h"
 #include "common/memfd.h"
-#include "tests/support/harness.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -110,6 +109,24 @@ int raw_session(const char *runtime_dir) {
     int status = raw_request(sock, RDMAD_MSG_HELLO, &hello, sizeof(hello), &reply);
     CHECK(status == 0, "hello: %s", raw_text(&reply));
     return sock;
+}
+
+static json_int_t fds_of(const json_t *objects) {
+    return json_integer_value(json_object_get(objects, "fds"));
+}
+
+json_t *raw_objects_at_rest(struct tdaemon *d) {
+    json_t *first = tdaemon_objects(d), *now = NULL;
+    uint64_t until = now_ms() + TEST_PATIENCE_MS / 4;
+    close(raw_session(tdaemon_dir(d)));
+    tdaemon_expect_no_session(d);
+    do { /* what was the session's is closed by the porter, which a busy machine may keep waiting */
+        json_decref(now);
+        sleep_ms(100);
+        now = tdaemon_objects(d);
+    } while (fds_of(now) > fds_of(first) && now_ms() < until);
+    json_decref(first);
+    return now;
 }
 
 bool raw_ended(int sock, int timeout_ms) {

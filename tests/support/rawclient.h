@@ -9,6 +9,8 @@
 #ifndef RDMAD_TEST_RAWCLIENT_H
 #define RDMAD_TEST_RAWCLIENT_H
 
+#include "tests/support/harness.h"
+
 #include <rdmad/ring.h>
 #include <rdmad/wire.h>
 #include <stdbool.h>
@@ -47,6 +49,9 @@ int raw_request(int sock, uint16_t type, const void *body, size_t size, struct r
 
 /* Connected and greeted. */
 int raw_session(const char *runtime_dir);
+/* What the daemon holds when its first session has come and gone: what that costs for good, and
+ * nothing that is only about to be closed. */
+json_t *raw_objects_at_rest(struct tdaemon *d);
 /* Waits for end of file, throwing away what comes before; false after timeout_ms. */
 bool raw_ended(int sock, int timeout_ms);
 /* The next that comes says why it may not stay: code, in a sentence that has these words. */
