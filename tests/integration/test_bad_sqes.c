@@ -32,10 +32,7 @@ struct stage {
 static void stage_up(struct stage *s) {
     char text[RDMAD_TEXT_MAX + 1];
     s->d = tdaemon_start("127.0.0.1", NULL);
-    close(raw_session(tdaemon_dir(s->d)));
-    tdaemon_expect_no_session(s->d);
-    sleep_ms(100);
-    s->before = tdaemon_objects(s->d);
+    s->before = raw_objects_at_rest(s->d);
     s->sock = raw_session(tdaemon_dir(s->d));
     CHECK(raw_pool_create(s->sock, POOL, 0, &s->pool) == 0, "pool");
     CHECK(raw_pool_create(s->sock, POOL, 0, &s->target) == 0, "pool");
@@ -300,21 +297,35 @@ static void rights_are_kept(void) {
     stage_down(&s);
 }
 
+/* It writes while that may be, if need be by another: a busy machine may be slower than a lease. */
+static void write_in_time(struct stage *s, struct rdmad_lease_grant_rep *brief,
+                          struct rdmad_sqe *sqe) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    struct rdmad_lease_attach_rep at;
+    char text[RDMAD_TEXT_MAX + 1];
+    int status;
+    do {
+        CHECK(raw_grant(s->sock, &s->target, second_ns / 2, brief, text) == 0, "grant: %s", text);
+        status = raw_attach(s->sock, brief->uri, &at, text);
+        *sqe = good_write(s);
+        sqe->lease = at.handle;
+        if (!status)
+            status = one(s, sqe).status;
+    } while (status == RDMAD_E_LEASE_EXPIRED && now_ms() < deadline);
+    CHECK(status == 0, "in time: status %d", status);
+}
+
 static void an_ended_lease_says_why(void) {
     struct stage s;
     char text[RDMAD_TEXT_MAX + 1];
     stage_up(&s);
     struct rdmad_lease_grant_rep brief;
     struct rdmad_lease_attach_rep at;
-    CHECK(raw_grant(s.sock, &s.target, second_ns / 2, &brief, text) == 0, "grant: %s", text);
-    CHECK(raw_attach(s.sock, brief.uri, &at, text) == 0, "attach: %s", text);
-    struct rdmad_sqe sqe = good_write(&s);
-    sqe.lease = at.handle;
-    struct rdmad_cqe cqe = one(&s, &sqe);
-    CHECK(cqe.status == 0, "in time: status %d", cqe.status);
+    struct rdmad_sqe sqe;
+    write_in_time(&s, &brief, &sqe);
     memset(s.target.base, 't', POOL);
     sleep_ms(600);
-    cqe = one(&s, &sqe);
+    struct rdmad_cqe cqe = one(&s, &sqe);
     CHECK(cqe.status == RDMAD_E_LEASE_EXPIRED && cqe.lease_id == brief.lease,
           "late: status %d, lease %lu", cqe.status, (unsigned long)cqe.lease_id);
     CHECK(raw_attach(s.sock, brief.uri, &at, text) == RDMAD_E_LEASE_EXPIRED, "attach: %s", text);
@@ -379,7 +390,8 @@ static void a_lazy_reaper_stops_only_itself(void) {
     int sock = raw_session(tdaemon_dir(s.d));
     CHECK(raw_ring_create(sock, 8, &lazy) == 0, "ring");
     struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
-    unsigned put = 0;
+    unsigned put = 0, most = lazy.cq_entries + lazy.sq_entries;
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
     for (int quiet = 0; quiet < 50;) {
         uint32_t head = ringword_peek(&lazy.daemon->sq_head);
         if (put - head < lazy.sq_entries) {
@@ -388,11 +400,11 @@ static void a_lazy_reaper_stops_only_itself(void) {
             quiet = 0;
         } else {
             sleep_ms(2);
-            quiet++;
+            quiet += put == most || now_ms() > deadline;
         }
-        CHECK(put <= lazy.cq_entries + lazy.sq_entries, "the daemon takes more than it can answer");
+        CHECK(put <= most, "the daemon takes more than it can answer");
     }
-    CHECK(put == lazy.cq_entries + lazy.sq_entries, "stopped at %u", put);
+    CHECK(put == most, "stopped at %u", put);
     struct rdmad_sqe sqe = good_write(&s);
     CHECK(one(&s, &sqe).status == 0, "a neighbour suffers");
     for (unsigned i = 0; i < put; i++) {
