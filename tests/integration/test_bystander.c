@@ -25,10 +25,14 @@ static void a_bystander_whom_nobody_attacks_is_within_its_bound(void) {
 static void a_bystander_notices_a_daemon_that_hangs(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct bystander *b = bystander_start(d);
-    process_stop(tdaemon_pid(d));
-    sleep_ms(500);
-    double op = bystander_worst_op_ms(b), call = bystander_worst_call_ms(b);
-    process_go_on(tdaemon_pid(d));
+    uint64_t since = now_ms();
+    double op, call;
+    do { /* on a busy machine it may not have had the processor meanwhile, and asked for nothing */
+        process_stop(tdaemon_pid(d));
+        sleep_ms(500);
+        op = bystander_worst_op_ms(b), call = bystander_worst_call_ms(b);
+        process_go_on(tdaemon_pid(d));
+    } while (op <= 250 && call <= 250 && now_ms() - since < TEST_PATIENCE_MS);
     CHECK(op > 250 || call > 250, "a stop of 500 ms was seen as %.1f and %.1f ms", op, call);
     bystander_stop(b, "a daemon stopped for 500 ms");
     tdaemon_stop(d);
