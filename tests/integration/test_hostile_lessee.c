@@ -189,13 +189,15 @@ static void one_that_goes_on_after_the_deadline(void) {
     struct hostile h;
     own(&o, d);
     memset(o.memory, SECRET, POOL);
-    rdmad_lease *lease = grant_middle(&o, 500 * test_patience());
     hostile_connect(&h, tdaemon_listen(d));
+    /* Time enough for a busy machine to attach and write. */
+    const unsigned ttl_ms = 3000 * test_patience();
+    rdmad_lease *lease = grant_middle(&o, ttl_ms);
     hostile_attach(&h, rdmad_lease_uri(lease));
     h.secret = SECRET;
     CHECK(!hostile_write(&h, 0, 64, SECRET), "refused before the deadline");
     pid_t stopped = thread_stop(tdaemon_pid(d), NULL);
-    sleep_ms(600 * test_patience());
+    sleep_ms(ttl_ms + 100 * test_patience());
     int r = hostile_read(&h, 0, 64), w = hostile_write(&h, 0, 64, 1);
     thread_go_on(stopped);
     CHECK(r == RDMAD_E_LEASE_EXPIRED && w == RDMAD_E_LEASE_EXPIRED,
