@@ -36,14 +36,14 @@ static void flood(const struct tdaemon *d, void (*say)(void *), void *arg, const
     uint64_t since = now_ms();
     unsigned said = 0, may = 0;
     for (; said < AT_LEAST || said < 2 * may; said++) {
-        CHECK(now_ms() - since < TEST_PATIENCE_MS, "too slow for a flood: %u said", said);
+        CHECK(now_ms() - since < 3 * TEST_PATIENCE_MS, "too slow for a flood: %u said", said);
         say(arg);
         may = A_SECOND * ((unsigned)((now_ms() - since) / 1000) + 2);
     }
     sleep_ms(1100);
     say(arg);
     for (unsigned tries = 0; !lines_with(d, words, "more like it were not shown"); tries++) {
-        CHECK(tries < 20, "what is dropped is not counted");
+        CHECK(tries < TEST_PATIENCE_MS / 50, "what is dropped is not counted");
         sleep_ms(50);
     }
     unsigned seen = lines_with(d, words, "");
@@ -141,7 +141,7 @@ static rdmad_session *session_of_blue(const struct tdaemon *d, const char *name)
 }
 
 static void line_comes(const struct tdaemon *d, const char *words) {
-    uint64_t limit = now_ms() + TEST_PATIENCE_MS / 4;
+    uint64_t limit = now_ms() + TEST_PATIENCE_MS;
     while (!lines_with(d, words, "debug: session ")) {
         CHECK(now_ms() < limit, "\"%s\" does not come, another user's flood hides it", words);
         sleep_ms(20);

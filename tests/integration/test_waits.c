@@ -98,7 +98,7 @@ static void what_a_user_lets_wait_is_limited_and_its_memory_comes_back(void) {
     for (unsigned s = 0; s < 4; s++)
         waiter_close(&a[s]);
     uint64_t after = tdaemon_rss_bytes(d);
-    for (unsigned ms = 0; after > before + kept_bytes() && ms < 10000; ms += 50) {
+    for (unsigned ms = 0; after > before + kept_bytes() && ms < TEST_PATIENCE_MS; ms += 50) {
         sleep_ms(50);
         after = tdaemon_rss_bytes(d);
     }
