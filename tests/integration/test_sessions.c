@@ -125,7 +125,8 @@ static void sessions_beyond_the_limit_are_refused(void) {
     printf("  said: %s\n", said);
     close(extra);
     close(socks[0]);
-    sleep_ms(200);
+    for (uint64_t until = now_ms() + TEST_PATIENCE_MS; tdaemon_used(d, "sessions") > 2; sleep_ms(5))
+        CHECK(now_ms() < until, "who has closed its socket has a session still");
     close(raw_session(tdaemon_dir(d))); /* there is room again */
     close(socks[1]);
     close(socks[2]);
