@@ -187,14 +187,10 @@ static void a_hundred_sessions_stay_below_the_limits_that_were_set_for_their_use
     tdaemon_stop(d);
 }
 
-/* A user that asks faster than it may waits, and the others do not. */
-static void requests_have_a_rate_by_user(void) {
+/* Returns how many requests of somebody else were answered while one user was held to its rate. */
+static unsigned answered_meanwhile(struct tdaemon *d) {
     struct rdmad_names_list_req req = {0};
     struct raw_packet reply;
-    if (geteuid() != 0)
-        skip("only root can be several users");
-    struct tdaemon *d = start(", \"policy\": {\"users\": [{\"match\": {\"uid\": 65528}, "
-                              "\"limits\": {\"calls_per_second_per_uid\": 100}}]}");
     pid_t pid = fork();
     if (!pid) {
         become(GREEDY);
@@ -217,9 +213,24 @@ static void requests_have_a_rate_by_user(void) {
         sleep_ms(1);
     }
     CHECK(status == 0, "a user was not held to its rate, or refused");
-    CHECK(n > 100, "only %u requests of somebody else were answered meanwhile", n);
-    CHECK(tdaemon_logged(d, "uid 65528 makes more than 100 requests a second"), "nobody said so");
     close(sock);
+    return n;
+}
+
+/* A user that asks faster than it may waits, and the others do not. On a busy machine somebody else
+ * may not have the processor for so long: then it is tried again. */
+static void requests_have_a_rate_by_user(void) {
+    enum { TRIES = 5 };
+    unsigned n, tries = 1;
+    if (geteuid() != 0)
+        skip("only root can be several users");
+    struct tdaemon *d = start(", \"policy\": {\"users\": [{\"match\": {\"uid\": 65528}, "
+                              "\"limits\": {\"calls_per_second_per_uid\": 100}}]}");
+    while ((n = answered_meanwhile(d)) <= 100) {
+        CHECK(tries++ < TRIES, "only %u requests of somebody else were answered meanwhile", n);
+        sleep_ms(1000); /* until the user may ask as much at once as at first */
+    }
+    CHECK(tdaemon_logged(d, "uid 65528 makes more than 100 requests a second"), "nobody said so");
     tdaemon_stop(d);
 }
 
