@@ -149,8 +149,13 @@ static void doorbells_in_vain_do_not_keep_the_daemon_awake(void) {
     uint64_t ticks = tdaemon_cpu_ticks(d), start = now_ms();
     unsigned long before = sleeps(d);
     flood_start(&flood, &ring);
-    sleep_ms(FLOOD_MS);
-    unsigned long woken = sleeps(d) - before, all_ms = (unsigned long)(now_ms() - start);
+    unsigned long all_ms;
+    do { /* whoever floods needs the processor now and then, which a busy machine has for others */
+        sleep_ms(FLOOD_MS);
+        all_ms = (unsigned long)(now_ms() - start);
+    } while (flood.rings <= 10 * all_ms && all_ms < TEST_PATIENCE_MS);
+    unsigned long woken = sleeps(d) - before;
+    all_ms = (unsigned long)(now_ms() - start);
     uint64_t busy_ms = (tdaemon_cpu_ticks(d) - ticks) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
     printf(
         "%lu rings of a doorbell in %lu ms woke the daemon %lu times and cost it %lu ms of CPU\n",
