@@ -92,7 +92,7 @@ struct rdmad_cqe rig_reap(void) {
     const struct rdmad_cqe *cqe;
     struct rdmad_cqe copy;
 
-    cr_assert_eq(rdmad_ring_wait(ring, 2000, &cqe), 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(rdmad_ring_wait(ring, 10000, &cqe), 0, "%s", rdmad_last_error(s));
     copy = *cqe;
     rdmad_ring_seen(ring, cqe);
     return copy;

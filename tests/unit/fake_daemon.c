@@ -402,7 +402,7 @@ bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out) {
     struct timespec moment = {.tv_nsec = 100000};
 
     for (unsigned i = 0; !fake_ring_has(r); i++) {
-        if (i == 10000)
+        if (i == 100000)
             return false;
         nanosleep(&moment, NULL);
     }

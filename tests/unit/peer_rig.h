@@ -23,14 +23,14 @@ void peer_rig_down(void); /* peers_stop must come to its end; rig_down */
 void settle(void);
 void quiet(void); /* the same for who may answer late */
 /* Runs it until the condition holds; the test fails when it does not. */
-#define AWAIT(condition)                                                  \
-    do {                                                                  \
-        bool await_done = (condition);                                    \
-        for (int await_n = 0; await_n < 2000 && !await_done; await_n++) { \
-            settle();                                                     \
-            await_done = (condition);                                     \
-        }                                                                 \
-        cr_assert(await_done, "waited for " #condition);                  \
+#define AWAIT(condition)                                                   \
+    do {                                                                   \
+        bool await_done = (condition);                                     \
+        for (int await_n = 0; await_n < 20000 && !await_done; await_n++) { \
+            settle();                                                      \
+            await_done = (condition);                                      \
+        }                                                                  \
+        cr_assert(await_done, "waited for " #condition);                   \
     } while (0)
 
 struct raw *raw_dial(void);                   /* connects to our listener */

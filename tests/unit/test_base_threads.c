@@ -223,7 +223,7 @@ static void post_for(struct offload *o, uint64_t owner, unsigned number,
 
 static void until(const unsigned *count, unsigned value) {
     for (unsigned i = 0; __atomic_load_n(count, __ATOMIC_SEQ_CST) < value; i++) {
-        CHECK(i < 3000); /* somebody waits for somebody else */
+        CHECK(i < 20000); /* somebody waits for somebody else */
         usleep(1000);
     }
 }

@@ -74,7 +74,7 @@ static uint64_t reap(void) {
     const struct rdmad_cqe *cqe;
     uint64_t user_data;
 
-    cr_assert_eq(rdmad_ring_wait(ring, 2000, &cqe), 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(rdmad_ring_wait(ring, 10000, &cqe), 0, "%s", rdmad_last_error(s));
     user_data = cqe->user_data;
     rdmad_ring_seen(ring, cqe);
     return user_data;

@@ -70,7 +70,7 @@ static void complete(const struct rdmad_sqe *sqe) {
 static void reap(void) {
     const struct rdmad_cqe *cqe;
 
-    cr_assert_eq(rdmad_ring_wait(ring, 2000, &cqe), 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(rdmad_ring_wait(ring, 10000, &cqe), 0, "%s", rdmad_last_error(s));
     rdmad_ring_seen(ring, cqe);
 }
 

@@ -50,7 +50,7 @@ static void ends_by_itself(rdmad_lease *l) {
 }
 
 static void until_it_is_there(size_t size, unsigned room) {
-    for (int i = 0; i < 200 && room_for(size, NULL) < room; i++)
+    for (int i = 0; i < 1000 && room_for(size, NULL) < room; i++)
         usleep(10000); /* the event is on its way */
     cr_assert_geq(room_for(size, NULL), room, "%zu bytes were never handed out again", size);
 }

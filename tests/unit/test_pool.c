@@ -365,7 +365,7 @@ Test(pool, who_sends_memory_that_is_refused_waits_until_it_is_closed) {
     cr_expect_eq(packets_read, 0, "%u more requests were read meanwhile", packets_read);
     sem_post(&gate);
     UNTIL(fcntl(fd, F_GETFD) < 0);
-    for (unsigned i = 0; i < 200 && packets_read < 3; i++) {
+    for (unsigned i = 0; i < 2000 && packets_read < 3; i++) {
         mailbox_drain(&box);
         event_base_loop(base, EVLOOP_NONBLOCK);
         usleep(10000);
