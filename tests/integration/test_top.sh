@@ -22,10 +22,12 @@ for name in 1 2 3; do
 done
 
 echo "* links and peers in a batch, and what they do not go with"
-"$rdmactl" -d "$work/b" top -b -l -n 1 -i 200ms >"$work/said" || fail "top -l"
-grep -qE "^ *[0-9]+ .* ${RDMAD_TEST_FABRIC:-tcp} +up +[1-9]" "$work/said" || fail "no link: $(cat "$work/said")"
-"$rdmactl" -d "$work/b" top -b -p -n 1 -i 200ms >"$work/said" || fail "top -p"
-grep -qE "^ *[^ ]+ +[1-9][0-9]* +[1-9]" "$work/said" || fail "no peer: $(cat "$work/said")"
+shows() { # PATTERN OPTION: of 200 ms in which the load has had the processor
+    "$rdmactl" -d "$work/b" top -b "$2" -n 1 -i 200ms >"$work/said" || fail "top $2"
+    grep -qE "$1" "$work/said"
+}
+soon shows "^ *[0-9]+ .* ${RDMAD_TEST_FABRIC:-tcp} +up +[1-9]" -l
+soon shows "^ *[^ ]+ +[1-9][0-9]* +[1-9]" -p
 for options in "-l -u" "-l -p" "-n 1 -j -p -u" "-p -n 2 -j"; do
     code=0
     # shellcheck disable=SC2086 # words
@@ -34,7 +36,7 @@ for options in "-l -u" "-l -p" "-n 1 -j -p -u" "-p -n 2 -j"; do
 done
 
 echo "* sessions, by what there was between two looks"
-"$here/top_sessions.py" "$rdmactl" "$work/b" sleep 0.3 || fail "see above"
+"$here/top_sessions.py" "$rdmactl" "$work/b" sleep "$((2 * ${RDMAD_TEST_PATIENCE:-1}))" || fail "see above"
 
 echo "* users, by what there was between two looks"
 start_daemon c
