@@ -26,7 +26,7 @@ for ((n = 0; n < 20; n++)); do
 done
 
 dd bs=65536 count=1 status=none <&9 >/dev/null
-timeout 10 sed -n '/session 1 begins/q' <&9 || fail "what was said meanwhile does not come"
+timeout $((10 * ${RDMAD_TEST_PATIENCE:-1})) sed -n '/session 1 begins/q' <&9 || fail "what was said meanwhile does not come"
 
 head -c 65536 /dev/zero >&9 & # as much of it as there is room for; the rest waits as the daemon does
 pids+=($!)

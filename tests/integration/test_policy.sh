@@ -400,11 +400,10 @@ print(*(r["id"] for r in json.load(sys.stdin)["sessions"]))'); do
     root session kick "$id" >"$work/said" 2>&1 || grep -q "no session $id is open" "$work/said" ||
         fail "session kick $id: $(<"$work/said")" # it may have ended by itself
 done
-for ((tries = 0; tries < 200; tries++)); do
+nothing_is_left() {
     root -j status >"$work/json"
     python3 -c 'import json, sys
 o = json.load(open(sys.argv[1]))["objects"]
-sys.exit(any(o[k] for k in ("sessions", "pools", "pool_bytes", "rings", "leases", "attaches")))' "$work/json" && break
-    sleep 0.05
-done
-((tries < 200)) || fail "something is left: $(<"$work/json")"
+sys.exit(any(o[k] for k in ("sessions", "pools", "pool_bytes", "rings", "leases", "attaches")))' "$work/json"
+}
+eventually nothing_is_left

@@ -31,7 +31,7 @@ trap cleanup EXIT
 
 leaves_nothing() {
     local tries
-    for ((tries = 0; tries < 50; tries++)); do
+    for ((tries = 0; tries < 200 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         [ -n "$(processes)$(ls -A "$TMPDIR")" ] || return 0
         sleep 0.1
     done
@@ -67,7 +67,7 @@ fi
 # It has set up how it ends before its first word.
 await_first_word() {
     local tries
-    for ((tries = 0; tries < 600; tries++)); do
+    for ((tries = 0; tries < 600 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         [ ! -s "$work/out" ] || return 0
         sleep 0.1
     done

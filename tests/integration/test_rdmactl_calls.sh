@@ -69,7 +69,7 @@ for json in "" -j; do
     for what in "share $work/file" "bench serve"; do
         got=0
         # shellcheck disable=SC2086 # words
-        timeout 10 "$rdmactl" -d "$work/a" $json $what >/dev/full 2>"$work/said" || got=$?
+        timeout $((10 * ${RDMAD_TEST_PATIENCE:-1})) "$rdmactl" -d "$work/a" $json $what >/dev/full 2>"$work/said" || got=$?
         [ "$got" = 1 ] || fail "$what ended with $got"
         grep -q "writing to standard output failed" "$work/said" || fail "$what: $(<"$work/said")"
     done

@@ -15,10 +15,7 @@ set_to "{\"fabric\": \"$fabric\", \"lease\": {\"max_ttl_ms\": 60000}}"
 mkdir "$work/a"
 "$rdmad" --config "$work/a.json" --runtime-dir "$work/a" --listen 127.0.0.1:0 2>"$work/a.log" &
 pids+=($!)
-for ((tries = 0; tries < 400; tries++)); do
-    ! a -j status >/dev/null 2>&1 || break
-    sleep 0.05
-done
+await_daemon a $!
 
 echo "* good settings are in use when it answers"
 set_to "{\"fabric\": \"$fabric\", \"lease\": {\"max_ttl_ms\": 70000}}"

@@ -85,10 +85,8 @@ chmod 755 "$home/rdmad"
 echo "* the machine's daemon comes first, and a name that is given is the only one"
 "$rdmad" --listen 127.0.0.1:0 2>"$work/machine.log" &
 pids+=($!)
-for ((tries = 0; tries < 400; tries++)); do
-    ! "$rdmactl" status >/dev/null 2>&1 || break
-    sleep 0.05
-done
+answers() { "$rdmactl" status >/dev/null 2>&1; }
+eventually answers
 rm -f "$work/uri" # or the first line of the one before would be found
 user 12345 "$home" "$rdmactl" share "$work/file" >"$work/uri" 2>"$work/said" &
 pids+=($!)

@@ -72,7 +72,7 @@ ended() { # WANTED: the exit code of the sharer
 nothing_is_left() {
     local i
     echo "* nothing is left"
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 400 * ${RDMAD_TEST_PATIENCE:-1}; i++)); do
         a -j status | grep -q '"sessions": *0,"pools": *0,"pool_bytes": *0,"rings": *0,"leases": *0' && break
         sleep 0.05
     done
