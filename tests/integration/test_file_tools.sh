@@ -76,7 +76,7 @@ unshare_it
 echo "* an interrupted fetch says what it kept, and the same command goes on there"
 head -c 40000000 /dev/urandom >"$work/large"
 share "$work/large"
-b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+b limit set "uid:$(id -u)" bytes_per_second=2500000 >/dev/null
 "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
 fetcher=$!
 some_has_come() { [ "$(du -sk "$work"/out/large.*.part 2>/dev/null | cut -f1)" -ge 1024 ]; } 2>/dev/null
@@ -92,7 +92,7 @@ cmp "$work/large" "$work/out/large" || fail "other bytes after an interruption"
 rm "$work/out/large"
 
 echo "* a fetch that is paused says so"
-b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+b limit set "uid:$(id -u)" bytes_per_second=2500000 >/dev/null
 "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
 fetcher=$!
 eventually some_has_come
@@ -107,7 +107,7 @@ cmp "$work/large" "$work/out/large" || fail "other bytes after a pause"
 rm "$work/out/large"
 
 echo "* of a lease that has ended another one of the same contents is what goes on there"
-b limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
+b limit set "uid:$(id -u)" bytes_per_second=2500000 >/dev/null
 "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
 fetcher=$!
 eventually some_has_come
@@ -243,15 +243,20 @@ fi
 unshare_it
 
 echo "* a source that shrinks while it is read"
-python3 - "$work/shrinks" <<'PYTHON'
-import sys
-with open(sys.argv[1], "wb") as f:
-    f.truncate(512 << 20)
-PYTHON
-"$rdmactl" -d "$work/a" share "$work/shrinks" >"$work/uri" 2>"$work/said" &
-sharer=$!
-# Its session is there before it reads.
-eventually sh -c "'$rdmactl' -d '$work/a' -j session show | grep -q rdmactl-share"
-truncate -s 0 "$work/shrinks"
-if wait "$sharer"; then fail "a file that shrank was shared"; fi
+shares() { "$rdmactl" -d "$work/a" -j session show | grep -q rdmactl-share; }
+idle() { ! shares; }
+refused_as_shorter() { # on a busy machine it may have been read before it shrinks, and is shared
+    eventually idle
+    rm -f "$work/shrinks" "$work/uri"
+    truncate -s 512M "$work/shrinks"
+    "$rdmactl" -d "$work/a" share "$work/shrinks" >"$work/uri" 2>"$work/said" &
+    sharer=$!
+    eventually shares # its session is there before it reads
+    truncate -s 0 "$work/shrinks"
+    until [ -s "$work/uri" ] || ! kill -0 "$sharer" 2>/dev/null; do sleep 0.05; done
+    kill -INT "$sharer" 2>/dev/null || true
+    ! wait "$sharer"
+}
+for ((tries = 0; tries < 5; tries++)); do ! refused_as_shorter || break; done
+[ "$tries" -lt 5 ] || fail "a file that shrank was shared"
 grep -q 'shrinks became shorter while it was read' "$work/said" || fail "$(<"$work/said")"
