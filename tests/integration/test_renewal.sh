@@ -53,8 +53,8 @@ echo "* beta has a certificate for some seconds, and cannot ask for the next one
 make_ca "$work/first" first
 cp "$work/a.id/ca.crt" "$work/a.id/ca.key" "$work/first/"
 mv "$work/b.id/ca.address" "$work/ca.address"
-ends=$(($(date +%s) + 10))
-resign b "$work/first" beta "$(in_seconds -60)" "$(in_seconds 10)"
+ends=$(($(date +%s) + 20))
+resign b "$work/first" beta "$(in_seconds -60)" "$(in_seconds 20)"
 openssl x509 -in "$work/b.id/node.crt" >"$work/a.id/issued/beta.crt"
 run b 127.0.0.1:0
 mkfifo "$work/stop"
