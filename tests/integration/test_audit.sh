@@ -22,7 +22,7 @@ PYTHON
 sees() {
     local tries least=$1
     shift
-    for ((tries = 0; tries < 200; tries++)); do
+    for ((tries = 0; tries < 200 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         [ "$(event "$@")" -lt "$least" ] || return 0
         sleep 0.05
     done
@@ -33,15 +33,12 @@ echo "{\"audit\": {\"file\": \"$file\"}, \"limits\": {\"leases_per_session\": 3}
 mkdir "$work/a"
 "$rdmad" --config "$work/a.json" --runtime-dir "$work/a" --listen 127.0.0.1:0 2>"$work/a.log" &
 pids+=($!)
-for ((tries = 0; tries < 400; tries++)); do
-    ! a -j status >/dev/null 2>&1 || break
-    sleep 0.05
-done
+await_daemon a $!
 start_daemon b
 
 echo "* admitted, granted, attached, here and from another daemon"
 head -c 100000 /dev/urandom >"$work/file"
-"$rdmactl" -d "$work/a" share "$work/file" --ttl 60s >"$work/uri" 2>"$work/share.log" &
+"$rdmactl" -d "$work/a" share "$work/file" --ttl 600s >"$work/uri" 2>"$work/share.log" &
 sharer=$!
 pids+=("$sharer")
 uri=$(first_line "$work/uri" $sharer)
@@ -85,7 +82,7 @@ a lease revoke "$lease" >/dev/null || fail "revoke"
 sees 1 admin lease.revoke uid="$(id -u)" object=lease id="$lease"
 
 echo "* an owner revokes; who asks too often is throttled"
-"$rdmactl" -d "$work/a" share "$work/file" --ttl 60s >"$work/uri2" 2>"$work/share2.log" &
+"$rdmactl" -d "$work/a" share "$work/file" --ttl 600s >"$work/uri2" 2>"$work/share2.log" &
 owner=$!
 pids+=("$owner")
 own=$(first_line "$work/uri2" $owner)
@@ -98,9 +95,12 @@ eventually grep -q "lease $lease is revoked by its owner, 0 lessees are attached
 [ "$(event revoked owner)" = 1 ] || fail "one revocation is told more than once: $(<"$file")"
 [ "$(event throttled calls)" = 0 ] || fail "throttled before: $(<"$file")"
 a limit set "uid:$(id -u)" calls_per_second_per_uid=2 >/dev/null
-a fetch "$wrong" -o "$work/out" >"$work/said" 2>&1 && fail "a guess is right"
+throttled() { # on a busy machine one fetch may ask no faster than it may
+    a fetch "$wrong" -o "$work/out" >"$work/said" 2>&1 && fail "a guess is right"
+    [ "$(event throttled calls uid="$(id -u)" object=session)" -ge 1 ]
+}
+eventually throttled
 a limit set "uid:$(id -u)" calls_per_second_per_uid=20000 >/dev/null
-sees 1 throttled calls uid="$(id -u)" object=session
 eventually grep -q "uid $(id -u) makes more than 2 requests a second .*audit=throttled cause=calls" "$work/a.log"
 
 echo "* who is held back by a rate is named, once a minute"
@@ -146,18 +146,16 @@ echo "* a flood is a few lines and a count, and the file can be moved away"
 for ((i = 0; i < 40; i++)); do a fetch "$wrong" -o "$work/out" >/dev/null 2>&1 && fail "a guess is right"; done
 mv "$file" "$work/audit.old"
 a reload >/dev/null
-for ((tries = 0; tries < 200; tries++)); do
-    [ ! -s "$file" ] || break
-    sleep 0.05
-done
+eventually test -s "$file"
 sees 1 admin reload
 kill -TERM "${pids[0]}"
 wait "${pids[0]}" || fail "the daemon ended with $?"
 file=$work/audit.old
 refused=$(event refused secret uid="$(id -u)")
-[ "$refused" -le 10 ] || fail "$refused lines of one uid's guesses in less than a minute"
+[ "$refused" -le $((10 * (SECONDS / 60 + 1))) ] || fail "$refused lines of one uid's guesses in $SECONDS s, ten a minute"
 file=$work/audit.json
-grep -q 'of uid [0-9]*, [0-9]* more like it were not written' "$file" || fail "no count: $(cat "$file")"
+# With the next minute the count may have come before the file was moved.
+grep -q 'of uid [0-9]*, [0-9]* more like it were not written' "$file" "$work/audit.old" || fail "no count: $(cat "$file")"
 
 echo "* a file that cannot be is an error, at the start and in a reload"
 ln -s /etc/passwd "$work/link"
