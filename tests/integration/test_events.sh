@@ -36,7 +36,7 @@ start_daemon b
 tells a daemon started || fail "the start is not remembered"
 
 echo "* a link, a peer, a session that is ended"
-"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri" 2>/dev/null &
+"$rdmactl" -d "$work/a" bench serve --ttl 600s >"$work/uri" 2>/dev/null &
 pids+=($!)
 serve=$!
 uri=$(first_line "$work/uri" "$serve")
@@ -50,7 +50,7 @@ eventually tells b peer up
 eventually tells b link up
 eventually tells a admitted peer
 eventually grep -q '  link up' "$work/followed"
-b bench write -s 64 -D 60 -q 8 "$uri" >/dev/null 2>"$work/bench.log" &
+b bench write -s 64 -D 600 -q 8 "$uri" >/dev/null 2>"$work/bench.log" &
 pids+=($!)
 bench=$!
 busy() {
@@ -112,7 +112,7 @@ grep -q "WRITE $op of session [0-9]* (64 bytes, lease [0-9]* of [^ ]*, .*ended w
 grep -q '^->   ' "$work/said" || fail "why op does not say what to do: $(cat "$work/said")"
 
 echo "* ops that fail in a session that goes on"
-"$rdmactl" -d "$work/a" bench serve --ttl 100s >"$work/uri.long" 2>/dev/null &
+"$rdmactl" -d "$work/a" bench serve --ttl 600s >"$work/uri.long" 2>/dev/null &
 pids+=($!)
 serve=$!
 uri=$(first_line "$work/uri.long" "$serve")
