@@ -11,8 +11,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -29,7 +31,7 @@ def load(name):
 
 
 compare, plot = load("compare"), load("plot")
-guest, peers, rdmad, spent = compare.guest, compare.peers, compare.rdmad, compare.spent
+guest, peers, rdmad, shares, spent = compare.guest, compare.peers, compare.rdmad, compare.shares, compare.spent
 
 BANDWIDTH = """\
 ---------------------------------------------------------------------------------------
@@ -236,13 +238,91 @@ class Large(unittest.TestCase):
                 compare.large.first_line(program, "the reader in C")
 
 
+class Shares(unittest.TestCase):
+    """Users between whom nothing is moved: what is promised of which row, and beside whom it is measured."""
+
+    HOSTILE = "a hostile user with storms"
+
+    def users(self, daemons=2):
+        users = shares.Users.__new__(shares.Users)  # root is not needed
+        users.name, users.daemons = "tcp", types.SimpleNamespace(configs=daemons * [{}], build="/b")
+        users.took, users.hostile, users.computing, users.programs = [], {}, {}, []
+        return users
+
+    def judged(self, users, count, who):
+        with unittest.mock.patch.object(shares, "processors", lambda: count):
+            plan = compare.Plan()
+            users.plan_beside(plan, who, [users.beside_worst], [users.p99_beside_worst])
+            return {row.name.partition(" vs ")[2]: row.promise for row in plan.rows if "bandwidth" in row.name}
+
+    def test_with_few_processors_only_the_row_beside_who_computes_is_judged(self):
+        for daemons, enough in ((1, 4), (2, 6)):
+            alone, computes = (f"{row}, tcp" for row in ("alone", "beside one who only computes"))
+            users, held = self.users(daemons), (0.45, None)
+            self.assertEqual(self.judged(users, enough - 1, self.HOSTILE), {alone: None, computes: held})
+            self.assertEqual(self.judged(users, enough, self.HOSTILE), {alone: held, computes: held})
+
+    def test_nothing_is_promised_beside_a_storm_alone(self):
+        self.assertEqual(self.judged(self.users(), 64, "a cancel storm"), {"alone, tcp": None})
+
+    def test_who_computes_does_so_as_the_hostile_user_of_the_same_round(self):
+        users, started = self.users(), []
+        users.worst, users.beside = lambda: None, lambda neighbour: 1.0
+        users.at_work = lambda *argv: started.append(argv)
+        for share in (0.5, 0.25):
+            users.took = [(False, 0.07), (True, share)]
+            users.beside_worst()
+            users.beside_computing(self.HOSTILE)
+        self.assertEqual(started, [(shares.OTHER, "bench_computes", "0.0700", f"idle:{share}")
+                                   for share in ("0.5000", "0.2500")])
+
+    def test_both_sides_of_a_row_are_of_one_round_and_hostile_comes_first(self):
+        users, plan, order = self.users(), compare.Plan(), []
+        for name in ("alone", "beside_worst", "beside_computing"):
+            def measured(*_, name=name):
+                order.append(name)
+                return 1.0
+            measured.__name__, measured.__self__ = name, users
+            setattr(users, name, measured)
+        users.plan_beside(plan, self.HOSTILE, [users.beside_worst], [users.p99_beside_worst])
+        plan.keep_only("bandwidth")
+        plan.run(2, lambda text: None)
+        self.assertEqual(order, 2 * ["beside_worst", "alone", "beside_computing"])
+
+    def test_what_they_had_is_said_and_who_is_judged_by_what(self):
+        users = self.users()
+        self.assertEqual(users.notes(), [])
+        users.hostile = {self.HOSTILE: [[(False, 0.1), (True, 0.3)], [(False, 0.1), (True, 0.5)], [(True, 9.0)]]}
+        users.computing = {self.HOSTILE: [[(False, 0.1), (True, 0.4)]]}
+        with unittest.mock.patch.object(shares, "processors", lambda: 2):
+            crowded, had = users.notes()
+        self.assertIn("6 threads want a processor and there are 2", crowded)
+        self.assertIn("the 2 processes of a hostile user with storms had 0.60 processors", had)
+        self.assertIn("only computed instead 0.50", had)
+        with unittest.mock.patch.object(shares, "processors", lambda: 6):
+            self.assertEqual(users.notes(), [had])
+
+    def test_the_time_of_a_program_is_that_of_its_children_too(self):
+        busy = "while :; do :; done"
+        with peers.started(["sh", "-c", f"trap 'kill $!; exit' TERM; ({busy}) & {busy}"]) as program:
+            for _ in range(600):
+                times = shares.process_times([program.pid])
+                if len(times) == 2 and min(times.values()) > 0:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(len(times), 2)
+            self.assertGreater(min(times.values()), 0)
+            self.assertIn(program.pid, times)
+            self.assertFalse(shares.is_idle(program.pid))
+
+
 class Names(unittest.TestCase):
     def test_are_those_of_the_readme(self):
         fake = types.SimpleNamespace(Daemons=lambda *args: types.SimpleNamespace(build="", configs=[{}]),
                                      Ours=rdmad.Ours, Pool=rdmad.Pool, Leases=rdmad.Leases,
                                      SLICE=rdmad.SLICE)
         run = types.SimpleNamespace(build=ROOT, stack=None, notes=[], watch=None, explain=False,
-                                    poll="busy", devices=["rxe0", "rxe1"])
+                                    poll="busy", devices=["rxe0", "rxe1"], later=[])
         with contextlib.ExitStack() as stack:
             def replace(where, name, value):
                 stack.callback(setattr, where, name, getattr(where, name))
