@@ -447,7 +447,26 @@ static uint64_t audited(void) {
     return bob.audit->bytes_written;
 }
 
-/* Bytes of the neighbour's that went before a small op of the victim's, at the worst of 50. */
+/* Bytes of bob's that went before a small op of a's. */
+static uint64_t wait_of_small(const struct crowd *a, uint64_t lease, uint64_t (*moved)(void)) {
+    struct rdmad_sqe small = {
+        .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = lease, .length = 8};
+    struct rdmad_cqe cqe;
+    uint64_t before = moved();
+    rig_put(&a->of[0].c, &small);
+    crowd_fill(&bob);
+    unsigned turns = 0;
+    while (!rig_take(&a->of[0].c, &cqe)) {
+        worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+        worker_turn(&rig.plane[THERE]->worker[0], sim_now());
+        sim_advance(100);
+        cr_assert_lt(turns++, 10000u);
+    }
+    cr_assert_eq(cqe.status, 0);
+    return moved() - before;
+}
+
+/* The same at the worst of 50. */
 static uint64_t worst_wait(uint64_t lease, uint64_t (*moved)(void)) {
     crowd_up(&alice, ALICE, 1, 1);
     crowd_up(&bob, BOB, MANY, 8);
@@ -456,24 +475,11 @@ static uint64_t worst_wait(uint64_t lease, uint64_t (*moved)(void)) {
     saturate(20);
     uint64_t worst = 0;
     for (unsigned n = 0; n < 50; n++) {
-        struct rdmad_sqe small = {
-            .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = lease, .length = 8};
-        struct rdmad_cqe cqe;
-        uint64_t before = moved();
-        rig_put(&alice.of[0].c, &small);
-        crowd_fill(&bob);
-        unsigned turns = 0;
-        while (!rig_take(&alice.of[0].c, &cqe)) {
-            worker_turn(&rig.plane[HERE]->worker[0], sim_now());
-            worker_turn(&rig.plane[THERE]->worker[0], sim_now());
-            sim_advance(100);
-            cr_assert_lt(turns++, 10000u);
-        }
-        cr_assert_eq(cqe.status, 0);
+        uint64_t wait = wait_of_small(&alice, lease, moved);
         if (n == 0) /* it comes to a link that another user had for itself */
-            first_wait = moved() - before;
-        else if (moved() - before > worst)
-            worst = moved() - before;
+            first_wait = wait;
+        else if (wait > worst)
+            worst = wait;
         saturate(n % 3);
     }
     return worst;
@@ -496,6 +502,39 @@ Test(share, a_small_op_waits_for_what_is_posted_ahead_on_a_link) {
     uint64_t worst = worst_wait(REMOTE, all_placed);
     cr_assert_leq(first_wait, 20u << 20, "%lu bytes", (unsigned long)first_wait);
     cr_assert_leq(worst, 3u << 20, "%lu bytes", (unsigned long)worst);
+    crowds_down();
+}
+
+/* Bytes that are posted on the link and not back. */
+static uint64_t posted_ahead(const struct crowd *crowd) {
+    list_for_each (pos, &crowd->of[0].c.session->op.shares) {
+        const struct op_route *route = list_entry(pos, struct op_share, node)->flow->route;
+        if (!route->local)
+            return route->ahead;
+    }
+    return 0;
+}
+
+/* More moves better. Once somebody has come with a small op it is as little as ever, until nobody
+ * has for a while. */
+Test(share, more_is_posted_ahead_where_several_users_move_much_and_nobody_is_small) {
+    struct crowd carol;
+    sim_script()->placed = count_placed;
+    sim_script()->chunk = 64 * 1024;
+    sim_script()->max_inflight = 1024;
+    crowd_up(&carol, 1003, 1, 1);
+    both(1, 8, RDMAD_OP_WRITE, REMOTE, BYTES);
+    for (unsigned n = 0; n < 2; n++) {
+        saturate(1000); /* what one had to itself is moved */
+        uint64_t much = posted_ahead(&bob);
+        (void)wait_of_small(&carol, REMOTE, all_placed);
+        saturate(1000);
+        uint64_t little = posted_ahead(&bob);
+        cr_expect(much > 3u << 20 && much <= 5u << 20, "%lu bytes", (unsigned long)much);
+        cr_expect_leq(little, 3u << 19, "%lu bytes", (unsigned long)little);
+        sim_advance(NSEC_PER_SEC);
+    }
+    crowd_down(&carol);
     crowds_down();
 }
 

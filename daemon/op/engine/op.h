@@ -43,6 +43,7 @@ struct op_route {
     uint32_t out;     /* and how many those are */
     const struct op_user *last; /* who posted last */
     uint64_t shared_until_ns;   /* several users use it */
+    uint64_t small_until_ns;    /* for small ops, too */
 };
 
 /* A user's place in a route's queue: start-time fair queueing between users (submit.c). */

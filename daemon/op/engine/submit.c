@@ -9,11 +9,12 @@
  * flight; with that many it leaves the queue until one comes back. When the link says AGAIN the
  * whole route waits.
  *
- * What is posted is out of our hands: a fabric moves it in the order in which it came. So no more
- * than SHARED_AHEAD is posted ahead on a route that several users have used within the last second,
- * ALONE_AHEAD on others, and on the local route as much as one poll copies. Besides, a user posts
- * long parts on the local route only while it has its turn (user.h), because they take the worker's
- * time.
+ * What is posted is out of our hands: a fabric moves it in the order in which it came, and moves it
+ * best if there is much. So no more than SHARED_AHEAD is posted ahead on a route that several users
+ * have used within the last second, some of them for small ops; BULK_AHEAD if nobody did;
+ * ALONE_AHEAD on a route that one user has to itself; and on the local route as much as one poll
+ * copies. Besides, a user posts long parts on the local route only while it has its turn (user.h),
+ * because they take the worker's time.
  *
  * Parts that a lost link gave back go first. The link that follows may take less at once: then such
  * a part is posted piece by piece.
@@ -32,13 +33,15 @@
 #define PART_MOST (1u << 20)
 #define SHARED_PART (256u << 10) /* of a route that several users use */
 #define SHARED_AHEAD (1u << 20)  /* bytes posted on it that have not come back */
-#define ALONE_AHEAD (16u << 20)  /* of a route that one user has to itself: who comes waits once */
+#define BULK_PART (512u << 10)   /* of one that they use for no small ops */
+#define BULK_AHEAD (4u << 20)    /* who comes with one waits once */
+#define ALONE_AHEAD (16u << 20)  /* of a route that one user has to itself: likewise */
 #define SHARED_FOR_NS NSEC_PER_SEC
 #define LOCAL_PART (128u << 10)
 #define LOCAL_AHEAD (512u << 10)
 #define LOCAL_SMALL (16u << 10) /* it is posted in any case */
 
-#define DIRECT_MOST 4096u
+#define SMALL_MOST 4096u
 #define DIRECT_AHEAD LOCAL_AHEAD /* nowhere more may be ahead of them */
 
 static bool wants_post(const struct op *op) {
@@ -113,16 +116,31 @@ static bool is_shared(const struct worker *w, const struct op_route *route) {
     return w->now_ns < route->shared_until_ns;
 }
 
+static bool has_small(const struct worker *w, const struct op_route *route) {
+    return w->now_ns < route->small_until_ns;
+}
+
+static void note_small(const struct worker *w, struct op_route *route, const struct op *op) {
+    if (op->length <= SMALL_MOST)
+        route->small_until_ns = w->now_ns + SHARED_FOR_NS;
+}
+
 /* How much may be posted on it that has not come back. */
 static uint64_t ahead_most(const struct worker *w, const struct op_route *route) {
     if (route->local)
         return LOCAL_AHEAD;
-    return is_shared(w, route) ? SHARED_AHEAD : ALONE_AHEAD;
+    if (!is_shared(w, route))
+        return ALONE_AHEAD;
+    return has_small(w, route) ? SHARED_AHEAD : BULK_AHEAD;
 }
 
 static uint64_t part_most(const struct worker *w, const struct op_route *route,
                           const struct op_user *u) {
-    uint64_t most = route->local ? LOCAL_PART : is_shared(w, route) ? SHARED_PART : PART_MOST;
+    uint64_t most = PART_MOST;
+    if (route->local)
+        most = LOCAL_PART;
+    else if (is_shared(w, route))
+        most = has_small(w, route) ? SHARED_PART : BULK_PART;
     most = at_most(route->link->max_message, most);
     return at_most(u->bytes_at_once, most);
 }
@@ -216,6 +234,7 @@ static struct posted post_share(struct worker *w, struct op_route *route, struct
         uint64_t length;
         if (must_wait(route, u, op))
             break;
+        note_small(w, route, op);
         int rc = post_part(w, op, most, &length);
         if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_PEER_LOST) {
             p.rc = rc;
@@ -299,9 +318,10 @@ static bool is_first(const struct op *op, const struct op_route *route) {
 static bool post_at_once(struct worker *w, struct op *op) {
     struct op_route *route = op->route;
     struct op_user *u = op->session->user;
-    if (op->length > DIRECT_MOST || !route->up || route->full || !op->lease->keyed || u->limited ||
+    if (op->length > SMALL_MOST || !route->up || route->full || !op->lease->keyed || u->limited ||
         op->length > route->link->max_message || !is_first(op, route))
         return false;
+    note_small(w, route, op);
     int rc = post_new(w, op, 0, op->length);
     if (rc == RDMAD_E_AGAIN) {
         op_queue(w, op);
