@@ -32,10 +32,6 @@ WEIGHTS_HOLD = (0.95, 1.05)
 BANDWIDTH_LEFT, P99_LEFT = (0.45, None), (0.5, None)
 
 
-def processors():
-    return len(os.sched_getaffinity(0))
-
-
 def process_times(pids):
     """{pid: seconds of a processor that it had}, of these and of their children."""
     ticks, times = os.sysconf("SC_CLK_TCK"), {}
@@ -213,21 +209,9 @@ class Users:
         """What was promised, beside what is."""
         return value
 
-    def wanting(self):
-        """How many want a processor of their own: a worker and a control thread of each daemon, the
-        victim's program and its neighbour's. (Storms have the lowest priority and give way.)"""
-        return 2 * len(self.daemons.configs) + 2
-
-    def crowded(self):
-        return processors() < self.wanting()
-
     def notes(self):
         """What to know when reading the bandwidth that is left beside a hostile user."""
         said = []
-        if self.computing and self.crowded():
-            said.append(f"{self.name}: {self.wanting()} threads want a processor and there are "
-                        f"{processors()}; so what a user keeps of its bandwidth is judged by the rows beside "
-                        "one who only computes, and not by those alone")
         for who, computing in self.computing.items():
             had, computed = (statistics.median(sum(share for _, share in took) for took in rounds)
                              for rounds in (self.hostile[who], computing))
@@ -247,11 +231,11 @@ class Users:
         """What a user keeps beside such a neighbour; bandwidth and p99 are what measures them."""
         plan.row(f"write 1 MiB bandwidth beside {who} vs alone, {self.name}", "GB/s",
                  plan.measure(*bandwidth), "alone", plan.measure(self.alone),
-                 BANDWIDTH_LEFT if "user" in who and not self.crowded() else None)
+                 BANDWIDTH_LEFT if "user" in who else None)
         if "user" in who:
             plan.row(f"write 1 MiB bandwidth beside {who} vs beside one who only computes, {self.name}",
                      "GB/s", plan.measure(*bandwidth), "beside who only computes",
-                     plan.measure(self.beside_computing, who), BANDWIDTH_LEFT)
+                     plan.measure(self.beside_computing, who))
         polite = "one" if "user" in who else "user"
         plan.row(f"read 8 B p99 beside {who} vs beside a polite {polite}, {self.name}", "us",
                  plan.measure(*p99), "beside a polite user", plan.measure(self.p99_beside_polite),

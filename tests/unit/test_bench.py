@@ -14,7 +14,6 @@ import tempfile
 import time
 import types
 import unittest
-import unittest.mock
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -243,27 +242,23 @@ class Shares(unittest.TestCase):
 
     HOSTILE = "a hostile user with storms"
 
-    def users(self, daemons=2):
+    def users(self):
         users = shares.Users.__new__(shares.Users)  # root is not needed
-        users.name, users.daemons = "tcp", types.SimpleNamespace(configs=daemons * [{}], build="/b")
+        users.name, users.daemons = "tcp", types.SimpleNamespace(build="/b")
         users.took, users.hostile, users.computing, users.programs = [], {}, {}, []
         return users
 
-    def judged(self, users, count, who):
-        with unittest.mock.patch.object(shares, "processors", lambda: count):
-            plan = compare.Plan()
-            users.plan_beside(plan, who, [users.beside_worst], [users.p99_beside_worst])
-            return {row.name.partition(" vs ")[2]: row.promise for row in plan.rows if "bandwidth" in row.name}
+    def judged(self, who):
+        users, plan = self.users(), compare.Plan()
+        users.plan_beside(plan, who, [users.beside_worst], [users.p99_beside_worst])
+        return {row.name.partition(" vs ")[2]: row.promise for row in plan.rows if "bandwidth" in row.name}
 
-    def test_with_few_processors_only_the_row_beside_who_computes_is_judged(self):
-        for daemons, enough in ((1, 4), (2, 6)):
-            alone, computes = (f"{row}, tcp" for row in ("alone", "beside one who only computes"))
-            users, held = self.users(daemons), (0.45, None)
-            self.assertEqual(self.judged(users, enough - 1, self.HOSTILE), {alone: None, computes: held})
-            self.assertEqual(self.judged(users, enough, self.HOSTILE), {alone: held, computes: held})
+    def test_what_is_left_of_what_one_has_alone_is_judged_and_the_row_beside_who_computes_explains_it(self):
+        self.assertEqual(self.judged(self.HOSTILE),
+                         {"alone, tcp": (0.45, None), "beside one who only computes, tcp": None})
 
     def test_nothing_is_promised_beside_a_storm_alone(self):
-        self.assertEqual(self.judged(self.users(), 64, "a cancel storm"), {"alone, tcp": None})
+        self.assertEqual(self.judged("a cancel storm"), {"alone, tcp": None})
 
     def test_who_computes_does_so_as_the_hostile_user_of_the_same_round(self):
         users, started = self.users(), []
@@ -289,18 +284,14 @@ class Shares(unittest.TestCase):
         plan.run(2, lambda text: None)
         self.assertEqual(order, 2 * ["beside_worst", "alone", "beside_computing"])
 
-    def test_what_they_had_is_said_and_who_is_judged_by_what(self):
+    def test_what_they_had_is_said(self):
         users = self.users()
         self.assertEqual(users.notes(), [])
         users.hostile = {self.HOSTILE: [[(False, 0.1), (True, 0.3)], [(False, 0.1), (True, 0.5)], [(True, 9.0)]]}
         users.computing = {self.HOSTILE: [[(False, 0.1), (True, 0.4)]]}
-        with unittest.mock.patch.object(shares, "processors", lambda: 2):
-            crowded, had = users.notes()
-        self.assertIn("6 threads want a processor and there are 2", crowded)
+        had, = users.notes()
         self.assertIn("the 2 processes of a hostile user with storms had 0.60 processors", had)
         self.assertIn("only computed instead 0.50", had)
-        with unittest.mock.patch.object(shares, "processors", lambda: 6):
-            self.assertEqual(users.notes(), [had])
 
     def test_the_time_of_a_program_is_that_of_its_children_too(self):
         busy = "while :; do :; done"
