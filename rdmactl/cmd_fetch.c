@@ -135,7 +135,10 @@ static int fetch_transfer(struct fetch *f) {
         if (signals_take(f->signals))
             return fetch_interrupted(f);
         fetch_hear(f);
+        uint64_t before = f->reading.taken;
         code = reading_turn(&f->reading);
+        if (!code && f->reading.taken == before)
+            fetch_look(f);
         if (code == READING_LOST)
             code = fetch_again(f);
         progress_show(&f->progress, f->bytes, f->contents.bytes);

@@ -15,9 +15,10 @@
 #include "rdmactl/target.h"
 
 struct outage {
-    bool told;      /* to who waits */
-    double since_s; /* 0: there was none */
-    uint64_t taken; /* pieces, when it began */
+    bool told;       /* to who waits */
+    double looked_s; /* whether there is a daemon, last */
+    double since_s;  /* 0: there was none */
+    uint64_t taken;  /* pieces, when it began */
 };
 
 struct fetch {
@@ -45,6 +46,9 @@ struct fetch {
 int fetch_interrupted(const struct fetch *f);
 /* Takes what the session has to tell, and says what concerns who waits. */
 void fetch_hear(struct fetch *f);
+/* While nothing comes: is there a daemon at all? What is asked for after one went waits for the
+ * next in the library, and no READ tells. */
+void fetch_look(struct fetch *f);
 /* After READING_LOST: goes on where reading stands. EXIT_GOOD: the next turn may tell more. */
 int fetch_again(struct fetch *f);
 

@@ -13,6 +13,7 @@
 
 #define TRY_AGAIN_MS 200
 #define ATTACH_MS 1000
+#define LOOK_S 1.0
 #define NEXT_DAEMON_MS 30000u /* as the library waits by default */
 
 static uint64_t outage_most_ms(void) {
@@ -27,27 +28,48 @@ static void fetch_say(const struct fetch *f, const char *said) {
                 cli_safe_text(text, sizeof(text), said));
 }
 
-/* Begins one, or goes on with it; EXIT_GOOD while it may last. For the next daemon of a session
- * that is lost the library has waited already. */
-static int outage_go_on(struct fetch *f) {
+/* Begins one, if none has or something has come since. */
+static void outage_begin(struct fetch *f, double since_s) {
     struct outage *o = &f->outage;
+    if (!o->since_s || f->reading.taken > o->taken)
+        *o =
+            (struct outage){.since_s = since_s, .taken = f->reading.taken, .looked_s = o->looked_s};
+}
+
+static void outage_tell(struct fetch *f, const char *why) {
+    char text[sizeof(f->reading.lost.text) + CELL_MAX + 40], span[CELL_MAX];
+    if (f->outage.told)
+        return;
+    f->outage.told = true;
+    snprintf(text, sizeof(text), "%s; trying again for %s at most", why,
+             cli_human_seconds(span, (double)outage_most_ms() / 1e3));
+    fetch_say(f, text);
+}
+
+/* EXIT_GOOD while it may last. */
+static int outage_go_on(struct fetch *f) {
     char span[CELL_MAX];
     double now = cli_now_s();
-    if (!o->since_s || f->reading.taken > o->taken)
-        *o = (struct outage){.since_s = f->lost_reason ? f->reading.lost_s : now,
-                             .taken = f->reading.taken};
-    double most_s = (double)outage_most_ms() / 1e3;
-    if (now - o->since_s >= most_s)
+    outage_begin(f, now);
+    double lasts_s = now - f->outage.since_s;
+    if (lasts_s >= (double)outage_most_ms() / 1e3)
         return cli_fail(f->reading.lost.code, "%s (tried again for %s)", f->reading.lost.text,
-                        cli_human_seconds(span, now - o->since_s));
-    if (!o->told) {
-        char text[sizeof(f->reading.lost.text) + CELL_MAX + 40];
-        snprintf(text, sizeof(text), "%s; trying again for %s at most", f->reading.lost.text,
-                 cli_human_seconds(span, most_s));
-        fetch_say(f, text);
-    }
-    o->told = true;
+                        cli_human_seconds(span, lasts_s));
+    outage_tell(f, f->reading.lost.text);
     return EXIT_GOOD;
+}
+
+void fetch_look(struct fetch *f) {
+    char why[sizeof(f->reading.lost.text)];
+    double now = cli_now_s(), heard_s = f->reading.heard_s;
+    if (f->reading.paused || now - heard_s < LOOK_S || now - f->outage.looked_s < LOOK_S)
+        return;
+    f->outage.looked_s = now;
+    if (daemon_is_seen())
+        return;
+    outage_begin(f, heard_s);
+    snprintf(why, sizeof(why), "no rdmad is in %s any more", cli.dir);
+    outage_tell(f, why);
 }
 
 void fetch_hear(struct fetch *f) {

@@ -23,8 +23,6 @@ int reading_failed(struct reading *r, int rc, const char *why) {
     r->failed = rc;
     if (!r->again || !reading_may_come(rc))
         return cli_fail(rdmad_errname(rc), "%s", why);
-    if (!r->lost.code[0])
-        r->lost_s = r->heard_s;
     snprintf(r->lost.code, sizeof(r->lost.code), "%s", rdmad_errname(rc));
     snprintf(r->lost.text, sizeof(r->lost.text), "%s", why);
     return READING_LOST;

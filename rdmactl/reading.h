@@ -38,7 +38,6 @@ struct reading {
     bool again;
     bool paused;         /* nothing is asked of the daemon as long as it is */
     struct failure lost; /* code "": nothing is */
-    double lost_s;       /* when something was heard before that */
     int (*take)(void *arg, uint64_t piece, const void *data, uint64_t size);
     void *arg;
 };
