@@ -7,7 +7,10 @@
  * waits longest, runs one job, and puts the owner behind all others if there is more. Nothing is
  * allocated for it, so posting cannot fail.
  *
- * A thread is made when more owners wait than threads sleep. When that fails, the ones that are
+ * Each thread sleeps on a condition of its own: on one of several, glibc before 2.41 may lose a
+ * signal (bug 25847), and then a job waits for the next one.
+ *
+ * A thread is made when an owner waits and none sleeps. When that fails, the ones that are
  * there do the work; the first was made at the start, so there is one.
  */
 #include "daemon/base/offload.h"
@@ -21,6 +24,8 @@
 struct offload_worker {
     struct offload *offload;
     pthread_t thread;
+    pthread_cond_t woken;
+    bool asleep; /* and nobody has woken it yet */
     bool busy;
     uint64_t owner;   /* busy: whose job it runs, */
     uint64_t job;     /* and its number */
@@ -29,9 +34,8 @@ struct offload_worker {
 
 struct offload {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
     struct list waiting; /* of the first jobs of owners */
-    unsigned nwaiting, threads, asleep;
+    unsigned nwaiting, threads;
     uint64_t begun; /* jobs, so far */
     bool stopping;
     struct offload_worker worker[OFFLOAD_THREADS];
@@ -71,9 +75,9 @@ static struct offload_job *offload_begin(struct offload *o, struct offload_worke
     while (!(node = list_pop(&o->waiting))) {
         if (o->stopping)
             return NULL;
-        o->asleep++;
-        pthread_cond_wait(&o->changed, &o->lock);
-        o->asleep--;
+        w->asleep = true;
+        while (w->asleep)
+            pthread_cond_wait(&w->woken, &o->lock);
     }
     struct offload_job *job = job_at(node);
     o->nwaiting--;
@@ -114,14 +118,35 @@ static int offload_thread_start(struct offload *o) {
     struct offload_worker *w = &o->worker[o->threads];
     w->offload = o;
     list_init(&w->line);
+    pthread_cond_init(&w->woken, NULL);
     int rc = thread_start(&w->thread, "rdmad-register", offload_thread, w, NULL, NULL);
     if (rc == 0)
         o->threads++;
+    else
+        pthread_cond_destroy(&w->woken);
     return rc;
 }
 
+static void offload_wake(struct offload_worker *w) {
+    w->asleep = false;
+    pthread_cond_signal(&w->woken);
+}
+
+/* Somebody is to take one more owner: who sleeps, or else somebody new, or who is ready next. */
+static void offload_wake_one(struct offload *o) {
+    for (unsigned i = 0; i < o->threads; i++) {
+        if (o->worker[i].asleep) {
+            offload_wake(&o->worker[i]);
+            return;
+        }
+    }
+    if (o->threads < OFFLOAD_THREADS && !o->stopping)
+        (void)offload_thread_start(o);
+}
+
 static void offload_free(struct offload *o) {
-    pthread_cond_destroy(&o->changed);
+    for (unsigned i = 0; i < o->threads; i++)
+        pthread_cond_destroy(&o->worker[i].woken);
     pthread_mutex_destroy(&o->lock);
     free(o);
 }
@@ -131,7 +156,6 @@ int offload_start(struct offload **out) {
     if (!o)
         return RDMAD_E_NOMEM;
     pthread_mutex_init(&o->lock, NULL);
-    pthread_cond_init(&o->changed, NULL);
     list_init(&o->waiting);
     pthread_mutex_lock(&o->lock);
     int failed = offload_thread_start(o);
@@ -152,7 +176,8 @@ void offload_stop(struct offload *o) {
     pthread_mutex_lock(&o->lock);
     o->stopping = true;
     unsigned threads = o->threads;
-    pthread_cond_broadcast(&o->changed);
+    for (unsigned i = 0; i < threads; i++)
+        offload_wake(&o->worker[i]);
     pthread_mutex_unlock(&o->lock);
     for (unsigned i = 0; i < threads; i++)
         pthread_join(o->worker[i].thread, NULL);
@@ -164,13 +189,12 @@ void offload_post(struct offload *o, struct offload_job *job) {
     assert(job->run && job->done && job->reply_to);
     pthread_mutex_lock(&o->lock);
     struct list *line = offload_line(o, job->owner);
-    if (line)
+    if (line) {
         list_append(line, &job->node);
-    else
+    } else {
         offload_append(o, job, &none);
-    if (o->nwaiting > o->asleep && o->threads < OFFLOAD_THREADS && !o->stopping)
-        (void)offload_thread_start(o);
-    pthread_cond_signal(&o->changed);
+        offload_wake_one(o);
+    }
     pthread_mutex_unlock(&o->lock);
 }
 
