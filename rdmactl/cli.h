@@ -209,8 +209,8 @@ json_t *daemon_call(const char *method, json_t *params, uint64_t patience);
 /* A connection to the socket of that name in the runtime directory, or -1 and errno (EAGAIN: it is
  * not taken within the time). */
 int daemon_connect(const char *name, int type, uint64_t timeout_ms);
-/* Whether an rdmad listens there, as far as can be seen from outside. */
-bool daemon_is_seen(void);
+/* Whether anybody listens for clients there: an rdmad, or the manager that starts one. */
+bool daemon_listens(void);
 /* What the daemon's process is doing, as seen from outside, and what to do about it. */
 const char *daemon_state(char *buf, size_t size);
 /* What --timeout says, or else otherwise_ms. */

@@ -65,10 +65,10 @@ void fetch_look(struct fetch *f) {
     if (f->reading.paused || now - heard_s < LOOK_S || now - f->outage.looked_s < LOOK_S)
         return;
     f->outage.looked_s = now;
-    if (daemon_is_seen())
+    if (daemon_listens())
         return;
     outage_begin(f, heard_s);
-    snprintf(why, sizeof(why), "no rdmad is in %s any more", cli.dir);
+    snprintf(why, sizeof(why), "no rdmad listens in %s any more", cli.dir);
     outage_tell(f, why);
 }
 

@@ -71,18 +71,18 @@ static char process_state(pid_t pid) {
     return state;
 }
 
-/* 0, or some other program's, when none can be seen. */
-static pid_t daemon_process(void) {
-    pid_t pid = listener("control.sock", SOCK_STREAM);
-    return process_state(pid) == '?' ? listener("rdmad.sock", SOCK_SEQPACKET) : pid;
-}
-
-bool daemon_is_seen(void) {
-    return process_state(daemon_process()) != '?';
+bool daemon_listens(void) {
+    int fd = daemon_connect("rdmad.sock", SOCK_SEQPACKET, 100);
+    if (fd < 0)
+        return errno != ECONNREFUSED && errno != ENOENT;
+    close(fd);
+    return true;
 }
 
 const char *daemon_state(char *buf, size_t size) {
-    pid_t pid = daemon_process();
+    pid_t pid = listener("control.sock", SOCK_STREAM);
+    if (process_state(pid) == '?')
+        pid = listener("rdmad.sock", SOCK_SEQPACKET);
     int n = (int)pid;
     switch (process_state(pid)) {
     case 'T':

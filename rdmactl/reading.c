@@ -112,7 +112,7 @@ static bool reading_may_arrive(const struct reading *r) {
     double waited_s = cli_now_s() - r->heard_s;
     double patience_s = (double)patience_ms(PATIENCE_ACT_MS) / 1e3;
     return waited_s < patience_s + r->more_s ||
-           (waited_s < 3 * patience_s + r->more_s && !daemon_is_seen());
+           (waited_s < 3 * patience_s + r->more_s && !daemon_listens());
 }
 
 static int reading_silent(const struct reading *r) {

@@ -12,7 +12,7 @@ static uint64_t
 static struct rdmad_cqe arrived;
 static int32_t status; /* of what arrives */
 static unsigned prepared;
-static bool seen = true; /* a daemon */
+static bool listens = true; /* a daemon */
 
 static int test_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **cqe) {
     (void)ring, (void)timeout_ms;
@@ -26,7 +26,7 @@ static int test_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **
 static struct rdmad_sqe entry;
 
 #define cli_now_s() ((double)now)
-#define daemon_is_seen() (seen)
+#define daemon_listens() (listens)
 #define rdmad_ring_wait test_wait
 #define rdmad_ring_reserve(ring) (&entry)
 #define rdmad_prep_read(ring, sqe, lease, offset, local, bytes, number) \
@@ -74,12 +74,12 @@ Test(fetch, who_waits_for_the_next_daemon_waits_as_long_as_the_library) {
     reading_start(&r, 0, BUNDLE_PIECE, BUNDLE_PIECE);
     next = UINT64_MAX;
     cr_assert_eq(reading_ask(&r), EXIT_GOOD);
-    seen = false;
+    listens = false;
     now += 2 * PATIENCE_ACT_MS / 1000;
     cr_assert_eq(reading_arrive(&r), ARGS_RUN);
-    seen = true;
+    listens = true;
     cr_assert_eq(reading_arrive(&r), EXIT_FAILED, "one that is there does not answer");
-    seen = false;
+    listens = false;
     now += PATIENCE_ACT_MS / 1000;
     cr_assert_eq(reading_arrive(&r), EXIT_FAILED, "and for ever it need not be waited for");
 }
