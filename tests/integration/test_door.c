@@ -217,9 +217,7 @@ static void expect_porter_fds(pid_t porter, unsigned at_most) {
 /* One attack beside a neighbour; when the attacker is gone, what it brought is gone, too. */
 static void attack(void (*deed)(void), const char *name) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    close(raw_session(tdaemon_dir(d)));
-    sleep_ms(100);
-    json_t *before = tdaemon_objects(d);
+    json_t *before = raw_objects_at_rest(d);
     unsigned fds = tdaemon_fds(d), porter_fds = open_fds(tdaemon_porter(d));
     pid_t porter = tdaemon_porter(d);
     struct bystander *b = bystander_start(d);

@@ -132,25 +132,26 @@ Test(verbs_read_seal, a_client_that_seals_his_reads_himself_holds_up_nobody_for_
     cr_assert(link_lives(&l), "the link is others', too");
 }
 
+static void ends_in_part(int status) {
+    device_says_done();
+    cr_assert_eq(ended, 1);
+    cr_assert_eq(op.status, status);
+    cr_assert_eq(op.outcome, RDMAD_FAILED_PARTIAL);
+}
+
 Test(verbs_read_seal, a_read_that_is_not_wanted_any_more_is_not_posted_again) {
     take(BYTES);
     post();
     op_mark(&op)->cancel_status = RDMAD_E_TIMEOUT;
     l.cancelled = 1;
-    device_says_done();
-    cr_assert_eq(ended, 1);
-    cr_assert_eq(op.status, RDMAD_E_TIMEOUT);
-    cr_assert_eq(op.outcome, RDMAD_FAILED_PARTIAL);
+    ends_in_part(RDMAD_E_TIMEOUT);
 }
 
 Test(verbs_read_seal, nor_is_one_whose_link_has_failed) {
     take(BYTES);
     post();
     l.state = LINK_FAILING;
-    device_says_done();
-    cr_assert_eq(ended, 1);
-    cr_assert_eq(op.status, RDMAD_E_PEER_LOST);
-    cr_assert_eq(op.outcome, RDMAD_FAILED_PARTIAL);
+    ends_in_part(RDMAD_E_PEER_LOST);
 }
 
 Test(verbs_read_seal, a_buffer_that_is_said_to_be_untouched_is) {
