@@ -7,6 +7,7 @@
  */
 #include "tests/support/harness.h"
 
+#include "tests/support/admin.h"
 #include "tests/support/procs.h"
 #include "tests/support/temp.h"
 
@@ -24,7 +25,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,9 +83,21 @@ static void log_path(const struct tdaemon *d, char path[PATH_MAX]) {
     snprintf(path, PATH_MAX, "%s/log", d->dir);
 }
 
-/* What a test's daemons said last and do, when it fails, and what it does itself (threads of the
- * library among them); of a child that fails the parent shows it.
- * They may say more than they have written yet: why a link was lost is told after its ops ended. */
+/* What it holds, if it still answers. */
+static void show_held(const struct tdaemon *d) {
+    static const char *const asked[] = {"status", "session.show", "peer.show", "link.show"};
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        json_t *reply = admin_call(d->dir, asked[i], NULL);
+        char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+        fprintf(stderr, "---- %s: %.*s\n", asked[i], LOG_END, text ? text : "no answer");
+        free(text);
+        json_decref(reply);
+    }
+}
+
+/* What a test's daemons said last, do and hold, when it fails, and what it does itself (threads of
+ * the library among them); of a child that fails the parent shows it. They may say more than they
+ * have written yet: why a link was lost is told after its ops ended. */
 static void show_ends_of_logs(void) {
     char path[PATH_MAX];
     sleep_ms(LOG_DELAY_MS);
@@ -94,8 +106,10 @@ static void show_ends_of_logs(void) {
         if (d->of != getpid())
             continue;
         show_end_of(path, LOG_END);
-        if (d->pid)
+        if (d->pid) {
             process_show_threads(d->pid, stderr);
+            show_held(d);
+        }
     }
     fprintf(stderr, "---- the test itself\n");
     process_show_threads(getpid(), stderr);
@@ -215,11 +229,9 @@ static _Noreturn void exec_daemon(const struct tdaemon *d) {
     _exit(127);
 }
 
-static json_t *try_call(const char *dir, const char *method, json_t *params);
-
 /* status's listen is {"host", "port"}. */
 static bool answers(struct tdaemon *d) {
-    json_t *reply = try_call(d->dir, "status", NULL);
+    json_t *reply = admin_call(d->dir, "status", NULL);
     const char *host = NULL;
     int port = 0;
     bool ok = json_unpack(reply, "{s:{s:{s:s, s:i}}}", "result", "listen", "host", &host, "port",
@@ -436,51 +448,8 @@ void tdaemon_stop(struct tdaemon *d) {
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-static int connect_control(const char *dir) {
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    int n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock", dir);
-    CHECK(n > 0 && (size_t)n < sizeof(sa.sun_path), "path too long: %s", dir);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0, "socket: %s", strerror(errno));
-    struct timeval tv = {.tv_sec = TEST_PATIENCE_MS / 1000};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-    if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* The whole reply object, or NULL when the daemon does not answer. One line each way. */
-static json_t *try_call(const char *dir, const char *method, json_t *params) {
-    int fd = connect_control(dir);
-    if (fd < 0) {
-        json_decref(params);
-        return NULL;
-    }
-    json_t *request = json_pack("{s:s, s:i, s:s, s:o}", "jsonrpc", "2.0", "id", 1, "method", method,
-                                "params", params ? params : json_object());
-    char *text = json_dumps(request, JSON_COMPACT);
-    CHECK(text, "cannot print the request");
-    json_decref(request);
-    size_t size = strlen(text);
-    text[size] = '\n';
-    ssize_t sent = send(fd, text, size + 1, MSG_NOSIGNAL);
-    free(text);
-    FILE *f = sent == (ssize_t)(size + 1) ? fdopen(fd, "r") : NULL;
-    if (!f) {
-        close(fd);
-        return NULL;
-    }
-    char *line = NULL;
-    size_t room = 0;
-    json_t *reply = getline(&line, &room, f) > 0 ? json_loads(line, 0, NULL) : NULL;
-    free(line);
-    fclose(f);
-    return reply;
-}
-
 json_t *tdaemon_call(struct tdaemon *d, const char *method, json_t *params) {
-    json_t *reply = try_call(d->dir, method, params);
+    json_t *reply = admin_call(d->dir, method, params);
     CHECK(reply, "rdmad does not answer %s", method);
     json_t *result = json_incref(json_object_get(reply, "result"));
     char *text = json_dumps(reply, JSON_COMPACT);
