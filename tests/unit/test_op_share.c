@@ -120,6 +120,31 @@ Test(share, a_users_sessions_have_equal_parts_whatever_their_rings) {
     crowds_down();
 }
 
+/* Those of the other sizes owe several quanta after each part, and not equally many. */
+Test(share, and_of_a_link_whatever_the_sizes_of_their_ops) {
+    struct crowd small, odd;
+    sim_script()->max_inflight = 8;
+    both(3, 1, RDMAD_OP_WRITE, REMOTE, BYTES);
+    crowd_up(&small, ALICE, 1, 1);
+    crowd_does(&small, RDMAD_OP_WRITE, REMOTE, 32 * 1024);
+    crowd_up(&odd, ALICE, 1, 1);
+    crowd_does(&odd, RDMAD_OP_WRITE, REMOTE, 300 * 1024);
+    struct done a = {0, 0}, s = a, o = a;
+    for (unsigned n = 0; n < 24000; n++) {
+        if (n == 4000)
+            a = crowd_done(&alice), s = crowd_done(&small), o = crowd_done(&odd);
+        crowd_fill(&small);
+        crowd_fill(&odd);
+        saturate(1);
+    }
+    double large = (crowd_done(&alice).bytes - a.bytes) / 3;
+    is_about((crowd_done(&small).bytes - s.bytes) / large, 32.0 / 33);
+    is_about((crowd_done(&odd).bytes - o.bytes) / large, 1);
+    crowd_down(&small);
+    crowd_down(&odd);
+    crowds_down();
+}
+
 Test(share, changes_while_ops_are_under_way) {
     both(4, 8, RDMAD_OP_WRITE, LOCAL, 100000);
     is_about(ratio_of(2000).bytes, 3);
