@@ -31,8 +31,9 @@ struct tenants {
     struct tenant tenant[];
 };
 
+/* Whoever may use the socket in it must come by, whatever our umask. */
 static int make_directory(const char *path, struct error *err) {
-    if (!mkdir(path, 0755) || errno == EEXIST)
+    if (mkdir(path, 0755) ? errno == EEXIST : !chmod(path, 0755))
         return 0;
     return error_errno(err, RDMAD_E_CONFIG, "%s: a tenant's socket cannot be made there", path);
 }

@@ -55,6 +55,32 @@ static int fill_address(struct sockaddr_un *a, const char *path, struct error *e
     return 0;
 }
 
+/* The errno of a try to connect; 0: somebody answers. */
+static int listener_ask(const struct sockaddr_un *a, int type) {
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    int said = connect(fd, (const struct sockaddr *)a, sizeof(*a)) ? errno : 0;
+    close(fd);
+    return said;
+}
+
+/* What a tenant has been given is not ours to ask or to change without CAP_DAC_OVERRIDE and
+ * CAP_FOWNER, which a daemon in a container has not. */
+static bool listener_take_path(const char *path) {
+    return !lchown(path, geteuid(), (gid_t)-1);
+}
+
+static int listener_find_out(const struct sockaddr_un *a, int type, uid_t owner) {
+    int said = listener_ask(a, type);
+    if (said != EACCES || !listener_take_path(a->sun_path))
+        return said;
+    said = listener_ask(a, type);
+    if (said != ECONNREFUSED && lchown(a->sun_path, owner, (gid_t)-1))
+        LOG(WARNING, ("%s: cannot be given back to uid %u", a->sun_path, (unsigned)owner));
+    return said;
+}
+
 /* Makes way at the path, unless somebody answers there. */
 static int remove_leftover(const struct sockaddr_un *a, int type, struct error *err) {
     struct stat st;
@@ -65,16 +91,18 @@ static int remove_leftover(const struct sockaddr_un *a, int type, struct error *
     if (!S_ISSOCK(st.st_mode))
         return error_set(err, RDMAD_E_EXISTS, "%s: is in the way and is not a socket", path);
 
-    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot create a socket");
-    int refused = connect(fd, (const struct sockaddr *)a, sizeof(*a)) && errno == ECONNREFUSED;
-    close(fd);
-    if (!refused)
+    int said = listener_find_out(a, type, st.st_uid);
+    if (said == 0 || said == EAGAIN || said == EPROTOTYPE)
         return error_set(err, RDMAD_E_EXISTS,
                          "%s: somebody answers there; is another rdmad running? Stop it or choose "
                          "another runtime directory",
                          path);
+    errno = said;
+    if (said != ECONNREFUSED)
+        return error_errno(err, RDMAD_E_EXISTS,
+                           "%s: is in the way, of uid %u, and whether somebody answers there is "
+                           "not to be seen; remove it if no rdmad runs",
+                           path, (unsigned)st.st_uid);
     if (unlink(path) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "%s: the leftover cannot be removed", path);
     return 0;
@@ -92,7 +120,8 @@ static int listener_own_path(struct listener *l, const struct listener_spec *spe
     if (spec->group != (gid_t)-1 && chown(spec->path, (uid_t)-1, spec->group) < 0)
         return error_errno(err, RDMAD_E_PERM, "%s: cannot be given to group %u", spec->path,
                            (unsigned)spec->group);
-    if (chmod(spec->path, spec->mode) < 0)
+    if ((st.st_mode & 07777) != spec->mode && chmod(spec->path, spec->mode) < 0 &&
+        (errno != EPERM || !listener_take_path(spec->path) || chmod(spec->path, spec->mode) < 0))
         return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot get its mode", spec->path);
     return 0;
 }

@@ -440,9 +440,28 @@ static void settings_that_are_read_again_leave_tenants_as_they_are(void) {
     stop(d);
 }
 
+/* ---- who may come ---------------------------------------------------------------------------- */
+
+static void open_as_another_user(void *arg) {
+    CHECK(setgid(4711) == 0 && setuid(4711) == 0, "%s", strerror(errno));
+    rdmad_close(session_of(arg, "red"));
+}
+
+/* That of the packaged service lets nobody into what it makes. */
+static void a_tenants_users_come_by_whatever_the_daemons_umask(void) {
+    if (geteuid() != 0)
+        skip("only root may become another user");
+    mode_t before = umask(0077);
+    struct tdaemon *d = start("{\"sockets\": [{\"tenant\": \"red\", \"mode\": \"0666\"}]}");
+    umask(before);
+    client_expect_ok(client_fork(open_as_another_user, d));
+    stop(d);
+}
+
 TEST_MAIN(CASE(limits_of_one_tenant_do_not_stop_another),
           CASE(what_is_for_all_holds_for_all_sockets_of_a_uid),
           CASE(who_waits_for_its_own_descriptor_keeps_no_other_tenant_waiting),
           CASE(weights_and_rates_are_each_tenants_own), CASE(each_tenant_is_shown_by_its_name),
           CASE(a_session_comes_back_to_the_account_of_the_same_tenant),
-          CASE(settings_that_are_read_again_leave_tenants_as_they_are))
+          CASE(settings_that_are_read_again_leave_tenants_as_they_are),
+          CASE(a_tenants_users_come_by_whatever_the_daemons_umask))

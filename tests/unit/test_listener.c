@@ -7,11 +7,13 @@
 #include <criterion/criterion.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -78,17 +80,59 @@ Test(listener, clients_are_accepted_and_the_file_goes_with_the_listener) {
     cr_assert_neq(stat(path, &st), 0);
 }
 
-Test(listener, a_leftover_is_replaced) {
-    struct listener *l;
+static void leave_one(void) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     strcpy(a.sun_path, path);
     cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
     close(fd);
+}
+
+Test(listener, a_leftover_is_replaced) {
+    struct listener *l;
+    leave_one();
     cr_assert_eq(start(&l, NULL), 0);
-    fd = dial();
+    int fd = dial();
     cr_assert_geq(fd, 0);
     close(fd);
+    listener_free(l);
+}
+
+/* As root of a container is: it may give files away, and then has to ask like anybody. */
+static void drop_powers(void) {
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {
+        {.effective = 1u << CAP_CHOWN, .permitted = 1u << CAP_CHOWN}};
+    if (geteuid())
+        cr_skip_test("only root may give files away");
+    cr_assert_eq(syscall(SYS_capset, &head, caps), 0);
+}
+
+Test(listener, a_leftover_that_belongs_to_a_tenant_is_replaced_in_a_container) {
+    struct listener *l;
+    drop_powers();
+    leave_one();
+    cr_assert_eq(chmod(path, 0600), 0);
+    cr_assert_eq(chown(path, 1000, (gid_t)-1), 0);
+    cr_assert_eq(start(&l, NULL), 0);
+    close(dial());
+    turn();
+    cr_assert_eq(accepted, 1);
+    listener_free(l);
+}
+
+Test(listener, one_that_answers_there_stays_its_tenants) {
+    struct listener *l, *second;
+    struct error err = {0};
+    struct stat st;
+    drop_powers();
+    cr_assert_eq(start(&l, NULL), 0);
+    cr_assert_eq(chmod(path, 0600), 0);
+    cr_assert_eq(chown(path, 1000, (gid_t)-1), 0);
+    cr_assert_eq(start(&second, &err), RDMAD_E_EXISTS);
+    cr_assert(strstr(err.text, "somebody answers there"), "%s", err.text);
+    cr_assert_eq(stat(path, &st), 0);
+    cr_assert_eq(st.st_uid, 1000);
     listener_free(l);
 }
 
