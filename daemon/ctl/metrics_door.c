@@ -26,14 +26,18 @@
 
 #define BACKLOG 16
 #define REST_US 100000 /* when there is no descriptor */
+#define RETRY_S 2      /* when the port is somebody else's */
 #define PATH_SIZE 112u /* more than a socket's path may have */
 #define WHERE_MAX 448u
 
 /* One of a port, or one of a path: what is not its own is -1, or NULL. */
 struct door {
     struct metrics *metrics;
-    int fd;                    /* of a port */
-    struct event *accepts;     /* of that */
+    int fd;                     /* of a port */
+    struct sockaddr_storage at; /* where that is, or will be */
+    socklen_t at_size;
+    struct event *retry;       /* somebody else has it */
+    struct event *accepts;     /* of fd */
     struct event *again;       /* it could not accept, and tries again later */
     struct listener *listener; /* of a path */
     struct list conns;
@@ -214,35 +218,85 @@ static void add_place(struct metrics *m, const char *place) {
     snprintf(m->where + n, sizeof(m->where) - n, "%s%s", n ? ", " : "", place);
 }
 
+/* -1: errno tells why. */
+static int port_bind(struct door *d) {
+    int on = 1,
+        fd = upper_fd(socket(d->at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (fd < 0)
+        return -1;
+    if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+        !bind(fd, (struct sockaddr *)&d->at, d->at_size) && !listen(fd, BACKLOG)) {
+        d->fd = fd;
+        return 0;
+    }
+    int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+static int port_serve(struct door *d, struct error *err) {
+    char host[RDMAD_HOST_MAX + 1], service[8], place[RDMAD_HOST_MAX + 16];
+    socklen_t size = sizeof(d->at);
+    getsockname(d->fd, (struct sockaddr *)&d->at, &size);
+    getnameinfo((struct sockaddr *)&d->at, size, host, sizeof(host), service, sizeof(service),
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(place, sizeof(place), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, service);
+    d->accepts = event_new(d->metrics->state->base, d->fd, EV_READ | EV_PERSIST, on_connected, d);
+    if (!d->accepts || event_add(d->accepts, NULL))
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for metrics.listen");
+    add_place(d->metrics, place);
+    LOG(NOTICE, ("metrics: GET /metrics is answered at %s", place));
+    return 0;
+}
+
+static void port_wait(struct door *d) {
+    const struct timeval span = {.tv_sec = RETRY_S};
+    event_add(d->retry, &span);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg) {
+    struct door *d = arg;
+    struct error err;
+    (void)fd, (void)what;
+    if (port_bind(d))
+        port_wait(d);
+    else if (port_serve(d, &err))
+        LOG(WARNING, ("%s", err.text));
+}
+
+/* Somebody has the port, or the machine has not got the address yet: no reason to serve nobody. */
+static bool may_pass(int error) {
+    return error == EADDRINUSE || error == EADDRNOTAVAIL;
+}
+
 static int listen_at(struct door *d, const char *host, uint16_t port, struct error *err) {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct event_base *base = d->metrics->state->base;
     struct addrinfo *ai = NULL;
-    struct sockaddr_storage at;
-    socklen_t size = sizeof(at);
-    char number[8], service[8], place[RDMAD_HOST_MAX + 16];
-    int on = 1;
+    char number[8];
     snprintf(number, sizeof(number), "%u", (unsigned)port);
     if (getaddrinfo(host, number, &hints, &ai)) /* an address: nothing is looked up */
         return error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s is no address", host);
-    d->fd = upper_fd(socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    bool good = d->fd >= 0 && !setsockopt(d->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
-                !bind(d->fd, ai->ai_addr, ai->ai_addrlen) && !listen(d->fd, BACKLOG) &&
-                !getsockname(d->fd, (struct sockaddr *)&at, &size);
+    memcpy(&d->at, ai->ai_addr, ai->ai_addrlen);
+    d->at_size = ai->ai_addrlen;
     freeaddrinfo(ai);
-    if (!good)
+    d->retry = evtimer_new(base, on_retry, d);
+    d->again = evtimer_new(base, on_again, d);
+    if (!d->retry || !d->again)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for metrics.listen");
+    if (!port_bind(d))
+        return port_serve(d, err);
+    if (!may_pass(errno))
         return error_errno(err, RDMAD_E_CONFIG, "metrics.listen: cannot listen on %s port %u", host,
                            (unsigned)port);
-    getnameinfo((struct sockaddr *)&at, size, NULL, 0, service, sizeof(service), NI_NUMERICSERV);
-    snprintf(place, sizeof(place), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, service);
-    add_place(d->metrics, place);
-    d->accepts = event_new(base, d->fd, EV_READ | EV_PERSIST, on_connected, d);
-    d->again = evtimer_new(base, on_again, d);
-    return d->accepts && d->again && !event_add(d->accepts, NULL)
-               ? 0
-               : error_set(err, RDMAD_E_NOMEM, "out of memory for metrics.listen");
+    LOG(WARNING, ("metrics.listen: cannot listen on %s port %u: %s; until that changes, which is "
+                  "looked at every %d s, metrics are not answered there",
+                  host, (unsigned)port, strerror(errno), RETRY_S));
+    port_wait(d);
+    return 0;
 }
 
 static int listen_locally(struct door *d, struct error *err) {
@@ -252,7 +306,10 @@ static int listen_locally(struct door *d, struct error *err) {
     add_place(d->metrics, path);
     const struct listener_spec spec = {
         .path = path, .type = SOCK_STREAM, .mode = 0660, .group = (gid_t)-1, .activated = -1};
-    return listener_new(st->base, &spec, on_door_accepted, d, &d->listener, err);
+    int rc = listener_new(st->base, &spec, on_door_accepted, d, &d->listener, err);
+    if (!rc)
+        LOG(NOTICE, ("metrics: GET /metrics is answered at %s", path));
+    return rc;
 }
 
 static int metrics_listen(struct metrics *m, struct error *err) {
@@ -264,8 +321,6 @@ static int metrics_listen(struct metrics *m, struct error *err) {
     int rc = *at.host ? listen_at(&m->port, at.host, at.port, err) : 0;
     if (!rc && at.local)
         rc = listen_locally(&m->local, err);
-    if (!rc && *m->where)
-        LOG(NOTICE, ("metrics: GET /metrics is answered at %s", m->where));
     return rc;
 }
 
@@ -316,6 +371,7 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
 static void door_close(struct door *d) {
     event_drop(d->accepts);
     event_drop(d->again);
+    event_drop(d->retry);
     d->accepts = NULL;
     if (d->listener)
         listener_free(d->listener);

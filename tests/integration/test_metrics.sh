@@ -40,6 +40,28 @@ for where in 0.0.0.0:9471 192.0.2.1:9471 localhost:9471 '[::]:9471' 127.0.0.1 un
     grep -q 'metrics.listen' "$work/said" || fail "$where: $(cat "$work/said")"
 done
 
+echo "* a port that somebody has keeps nobody else from being served"
+python3 -c 'import socket, time
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+time.sleep(600)' >"$work/port" &
+holder=$!
+pids+=("$holder")
+port=$(first_line "$work/port" "$holder")
+with_door late "127.0.0.1:$port"
+[ -z "$(at late)" ] || fail "metrics at $(at late), where another listens"
+grep -q "metrics.listen: cannot listen on 127.0.0.1 port $port: Address already in use" "$work/late.log" || fail "nothing in the log"
+kill "$holder"
+wait "$holder" || true
+for ((i = 0; i < 600; i++)); do
+    [ "$(at late)" != "127.0.0.1:$port" ] || break
+    sleep 0.1
+done
+[ "$(at late)" = "127.0.0.1:$port" ] || fail "nothing at the port that is free again"
+python3 -c 'import sys, urllib.request
+sys.exit(b"rdmad_sessions" not in urllib.request.urlopen(sys.argv[1]).read())' "http://127.0.0.1:$port/metrics" ||
+    fail "no metrics there"
+
 echo "* what is in them"
 head -c 3000000 /dev/urandom >"$work/file"
 bytes=$((3000000 + 12 * 16 + 72)) # with a checksum of each of its pieces, and the footer
