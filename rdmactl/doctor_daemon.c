@@ -306,6 +306,25 @@ void doctor_check_fds(struct exam *e) {
 /* The daemon keeps an eighth for users who have nothing yet, so no limit is ever used up. */
 #define NEARLY 0.8
 
+/* What shows who has what a limit of status counts, and what raises it: limits.KEY, but for peers,
+ * and for what the kernel bounds. */
+static void exam_next_of_limit(struct exam *e, const char *key) {
+    bool mappings = !strcmp(key, "mappings");
+    if (!strcmp(key, "peers"))
+        exam_next(e, "rdmactl peer show says who they are; or raise peer.max in rdmad.json, and "
+                     "have it read: rdmactl reload");
+    else if (mappings && exam_setting(e, "limits.mappings", 0) <= 0)
+        exam_next(e, "rdmactl limit show says who has them; or raise what the kernel allows, of "
+                     "which they are three quarters: sysctl vm.max_map_count=N, then rdmactl "
+                     "reload");
+    else
+        exam_next(e,
+                  "rdmactl %s show says who has them; or raise limits.%s in rdmad.json, and have "
+                  "it read: rdmactl reload%s",
+                  mappings || !strcmp(key, "registered_bytes") ? "limit" : "session", key,
+                  mappings ? "; it may be three quarters of vm.max_map_count at most" : "");
+}
+
 void doctor_check_limits(struct exam *e) {
     const char *key;
     json_t *limit;
@@ -316,11 +335,7 @@ void doctor_check_limits(struct exam *e) {
         if (max > 0 && used > NEARLY * max && strcmp(key, "fds") != 0) {
             exam_say(e, WARNING, "%s: %.0f of %.0f are in use; more will soon be refused", key,
                      used, max);
-            exam_next(
-                e,
-                "rdmactl session show says who has them; or raise limits.%s in rdmad.json, and "
-                "have it read: rdmactl reload",
-                key);
+            exam_next_of_limit(e, key);
             full++;
         }
     }

@@ -3,6 +3,8 @@
  * The checks of rdmactl doctor, on machines made of little files: each finds what is wrong, says
  * how bad it is for this daemon, and what to do.
  */
+#include "daemon/config/schema.h"
+#include "daemon/state/limits.h"
 #include "rdmactl/doctor.h"
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -320,6 +322,69 @@ Test(doctor, a_limit_that_is_nearly_used_up_is_named_with_the_setting_and_the_co
     expect(doctor_check_limits, "warning", "pool_bytes: 875 of 1000 are in use");
     cr_expect(strstr(text_of(0, "next"), "raise limits.pool_bytes"), "%s", text_of(0, "next"));
     cr_expect(strstr(text_of(0, "next"), "rdmactl reload"), "%s", text_of(0, "next"));
+}
+
+static const char *next_of_limit(const char *key) {
+    char text[256];
+    snprintf(text, sizeof(text), "{\"limits\":{\"%s\":{\"used\":90,\"max\":100}}}", key);
+    daemon_says(text);
+    expect(doctor_check_limits, "warning", "90 of 100 are in use");
+    return text_of(0, "next");
+}
+
+Test(doctor, what_raises_a_limit_and_who_has_it_is_said_of_each_as_it_is) {
+    const char *next = next_of_limit("peers");
+    cr_expect(strstr(next, "rdmactl peer show") && strstr(next, "raise peer.max in"), "%s", next);
+    next = next_of_limit("mappings");
+    cr_expect(strstr(next, "rdmactl limit show") && strstr(next, "sysctl vm.max_map_count=N") &&
+                  strstr(next, "rdmactl reload") && !strstr(next, "limits.mappings"),
+              "%s", next);
+    set(&e.config, "{\"limits.mappings\":100}");
+    next = next_of_limit("mappings");
+    cr_expect(strstr(next, "raise limits.mappings in") && strstr(next, "vm.max_map_count at most"),
+              "%s", next);
+    cr_expect(strstr(next_of_limit("sessions"), "rdmactl session show"));
+}
+
+/* It has settings of these. */
+static void keys_exist(const char *text, const char *where) {
+    char key[80];
+    for (const char *at = text; (at = strchr(at, '.')); at++) {
+        const char *from = at;
+        size_t after = strspn(at + 1, "abcdefghijklmnopqrstuvwxyz_0123456789");
+        while (from > text && strchr("abcdefghijklmnopqrstuvwxyz_", from[-1]))
+            from--;
+        snprintf(key, sizeof(key), "%.*s", (int)(at - from), from);
+        if (!after || !*key || !setting_is_section(key))
+            continue;
+        snprintf(key, sizeof(key), "%.*s", (int)(at + 1 + after - from), from);
+        cr_expect(setting_find(key), "%s: there is no setting %s", where, key);
+    }
+}
+
+Test(doctor, each_setting_that_is_named_exists) {
+    static const char *const files[] = {"doctor_daemon.c", "doctor_machine.c", "doctor_rdma.c"};
+    static char text[65536];
+    struct config defaults;
+    struct quota_limits limits;
+    config_defaults(&defaults);
+    limits_of(&defaults, &limits);
+    for (unsigned r = 0; r < QUOTA_COUNT; r++)
+        if (limits.total[r] != UINT64_MAX)
+            keys_exist(next_of_limit(quota_name((enum quota_resource)r)), "a limit of status");
+    keys_exist(next_of_limit("peers"), "a limit of status");
+    const char *source = getenv("RDMAD_SOURCE");
+    if (!source)
+        cr_skip("RDMAD_SOURCE is not set: run through ctest");
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char path[512];
+        snprintf(path, sizeof(path), "%s/rdmactl/%s", source, files[i]);
+        FILE *f = fopen(path, "r");
+        cr_assert(f, "%s", path);
+        text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+        fclose(f);
+        keys_exist(text, files[i]);
+    }
 }
 
 #define ROW "{\"who\":\"uid:%u\",\"key\":\"%s\",\"value\":%s,\"used\":%s,\"from\":\"%s\"}"
