@@ -238,3 +238,119 @@ Test(fence, a_session_goes_with_fences_waiting) {
     three(0);
     routes_down();
 }
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+enum { WAITING = 300, CROWD = 8, OF_A_SESSION = 64, OF_ALL = 256, LAST = 8 };
+
+static void setup_many(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    settings.max_session_ops = 512;
+    settings.max_uid_ops = settings.max_ops = 1u << 20;
+    routes_up(&settings, 29, 60 * NSEC_PER_SEC);
+}
+
+TestSuite(many, .init = setup_many, .timeout = 60);
+
+static void put_many(struct rig_client *x) {
+    struct rdmad_sqe sqe = {
+        .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = REMOTE, .length = 4096};
+    rig_put(x, &sqe);
+    sqe.lease = LOCAL;
+    sqe.flags = RDMAD_SQE_FENCE;
+    sqe.length = 8;
+    for (unsigned i = 0; i < WAITING; i++, sqe.flags = 0)
+        rig_put(x, &sqe);
+}
+
+static unsigned waiting(const struct rig_client *x) {
+    const struct op_ring *r = x->ring->owner;
+    unsigned n = 0;
+    list_for_each (pos, &r->behind)
+        n++;
+    return n;
+}
+
+static unsigned taken(struct rig_client *x) {
+    struct rdmad_cqe cqe;
+    unsigned n = 0;
+    for (; rig_take(x, &cqe); n++)
+        cr_assert_eq(cqe.status, 0);
+    return n;
+}
+
+/* Fences that open together would else be one turn as long as all that waited. */
+Test(many, a_turn_starts_a_bounded_number_and_some_of_each_session) {
+    struct rig_client of[CROWD];
+    unsigned left[CROWD], done[CROWD] = {0}, all = 0;
+    bool closed[CROWD];
+    for (unsigned i = 0; i < CROWD; i++) {
+        rig_client_up(&rig, &of[i], 512, 512, 4096);
+        rig_lease_local(&of[i], LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns,
+                        &audit);
+        rig_lease(&of[i], &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+        put_many(&of[i]);
+    }
+    rig_settle(&rig);
+    for (unsigned i = 0; i < CROWD; i++)
+        cr_assert(closed[i] = (left[i] = waiting(&of[i])) == WAITING);
+    for (unsigned turns = 0; all < CROWD * (WAITING + 1); turns++) {
+        unsigned started = 0, some = 0;
+        cr_assert_lt(turns, 10000);
+        sim_advance(1000);
+        worker_turn(&rig.plane[THERE]->worker[0], sim_now());
+        worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+        for (unsigned i = 0; i < CROWD; i++) {
+            unsigned now = waiting(&of[i]), got = taken(&of[i]);
+            cr_assert_leq(left[i] - now, OF_A_SESSION);
+            started += left[i] - now;
+            some += closed[i] || left[i] - now >= (left[i] < LAST ? left[i] : LAST);
+            closed[i] = now == WAITING && ((struct op_ring *)of[i].ring->owner)->moving;
+            left[i] = now;
+            done[i] += got;
+            all += got;
+        }
+        cr_assert_leq(started, OF_ALL + CROWD * LAST);
+        cr_assert_eq(some, CROWD, "one waits for those of the others");
+    }
+    for (unsigned i = 0; i < CROWD; i++) {
+        cr_assert_eq(done[i], WAITING + 1);
+        rig_client_down(&of[i]);
+    }
+    routes_down();
+}
+
+/* They end without being posted, so nothing else keeps the worker awake. */
+Test(many, a_broken_chain_is_work_until_its_last_op_has_ended) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct rig_client x;
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                            .flags = RDMAD_SQE_LINK,
+                            .pool = RIG_HANDLE(0),
+                            .lease = REMOTE,
+                            .length = 4096,
+                            .user_data = 1};
+    rig_client_up(&rig, &x, 512, 512, 4096);
+    rig_lease_local(&x, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns, &audit);
+    rig_lease(&x, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+    rig_put(&x, &sqe);
+    sqe.lease = LOCAL;
+    for (sqe.user_data = 2; sqe.user_data < WAITING + 2; sqe.user_data++)
+        rig_put(&x, &sqe);
+    rig_settle(&rig);
+    cr_assert_eq(waiting(&x), WAITING);
+    rig_put(&x, &(struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL, .lease = 1, .user_data = 1});
+    while (waiting(&x) == WAITING) {
+        sim_advance(1000);
+        worker_turn(&rig.plane[THERE]->worker[0], sim_now());
+        worker_turn(w, sim_now());
+    }
+    for (unsigned left; (left = waiting(&x));) {
+        bool works = worker_turn(w, sim_now());
+        cr_assert_lt(waiting(&x), left);
+        cr_assert(works || !waiting(&x), "it would sleep, with %u to end", waiting(&x));
+    }
+    rig_client_down(&x);
+    routes_down();
+}

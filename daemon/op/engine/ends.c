@@ -7,9 +7,7 @@
  * no other session waits for more than those. Until the last is gone the thing stays, and the call
  * that asked for its end is not answered.
  *
- * A session may end SESSION_ENDS of its ops in a turn. When many sessions do that at once, and more
- * than TURN_ENDS have ended in all, each may still end LAST_ENDS. So the turn gets longer the more
- * sessions there are, but no session's end waits for those of the others.
+ * How many in a turn is per_turn.h's to say, so no session's end waits for those of the others.
  *
  * Nothing new begins on a ring that is ending, so what is doomed is all that it has. Doomed ops do
  * not send or receive any more (op_ending), so to everybody else they have all ended at once.
@@ -19,27 +17,13 @@
 #include "daemon/op/engine/worker.h"
 #include <assert.h>
 
-#define SESSION_ENDS 256u
-#define TURN_ENDS 1024u
-#define LAST_ENDS 32u
+static const struct per_turn_most most_ends = {.session = 256, .all = 1024, .last = 32};
 
 bool ends_may(struct op_session *s) {
     struct worker *w = s->worker;
-    if (w->ends_turn != w->turns) {
-        w->ends_turn = w->turns;
-        w->ends = 0;
-    }
-    if (s->ends_turn != w->turns) {
-        s->ends_turn = w->turns;
-        s->ends = 0;
-    }
-    if (s->ends >= (w->ends < TURN_ENDS ? SESSION_ENDS : LAST_ENDS)) {
-        w->ends_left = true;
-        return false;
-    }
-    s->ends++;
-    w->ends++;
-    return true;
+    bool may = per_turn_take(&s->ends, &w->ends, w->turns, &most_ends);
+    w->ends_left |= !may;
+    return may;
 }
 
 static struct list *home_of(const struct op *op) {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fence_release.c - what waited behind a fence starts.
+ *
+ * Thousands of ops of a ring may wait behind one fence, and rings of many sessions for one op. Each
+ * turn starts about as many of them as it takes sqes (admit.c), and the others are before what
+ * comes to their ring meanwhile.
  */
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/chain.h"
@@ -11,6 +15,8 @@
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
 #include <assert.h>
+
+static const struct per_turn_most most_releases = {.session = 64, .all = 256, .last = 8};
 
 static void admit_late(struct worker *w, struct op *op) {
     struct op_ring *r = op->ring;
@@ -60,16 +66,28 @@ static void fence_release(struct worker *w, struct op *op) {
         op_cancel(w, op, RDMAD_E_PEER_LOST);
 }
 
-static void fences_run_ring(struct worker *w, struct op_ring *r) {
+/* False: the next turn goes on. */
+static bool fences_run_ring(struct worker *w, struct op_ring *r) {
     for (struct list *pos; !r->ending && (pos = list_first(&r->behind));) {
         struct op *op = list_entry(pos, struct op, node);
         if (op->flags & RDMAD_SQE_FENCE && r->moving)
-            return;
+            return true;
+        if (!per_turn_take(&r->session->releases, &w->releases, w->turns, &most_releases))
+            return false;
         fence_release(w, op);
     }
+    return true;
 }
 
 void fences_run(struct worker *w) {
-    for (struct list *pos; (pos = list_pop(&w->fences));)
-        fences_run_ring(w, list_entry(pos, struct op_ring, fence_node));
+    struct list later;
+    list_init(&later);
+    for (struct list *pos; (pos = list_pop(&w->fences));) {
+        if (fences_run_ring(w, list_entry(pos, struct op_ring, fence_node)))
+            continue;
+        list_remove(pos); /* an op that ended at once may have put it there again */
+        list_append(&later, pos);
+    }
+    w->gated |= !list_empty(&later);
+    list_splice(&w->fences, &later);
 }

@@ -13,6 +13,7 @@
 #include "daemon/base/slots.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/ipc/ring.h"
+#include "daemon/op/engine/per_turn.h"
 #include "daemon/op/tool/deadlines.h"
 #include "daemon/op/tool/tags.h"
 #include "daemon/plane/plane.h"
@@ -113,23 +114,23 @@ struct op_session {
     uint64_t id;
     void *cookie;
     struct slots rings, pools, leases;
-    struct slots channels;  /* of struct op_channel, by the session's handles */
-    struct list grants;     /* of struct op_grant: leases that it granted */
-    struct list shares;     /* of struct op_share, one a route */
-    struct list every_ring; /* of struct op_ring, those being dropped too */
-    struct list own;        /* of struct op: the daemon's, which have no ring */
-    struct list doomed;     /* those of own that ends.c has */
-    uint64_t ends_turn;     /* the worker's when ends was 0; ends.c */
-    uint32_t ends;
-    struct op_user *user;  /* whose it is, at this worker; user.h */
-    struct list hot;       /* of struct op_ring: those that are polled, and had something */
-    struct list quiet;     /* and those that had nothing when they were last looked at */
-    struct list hot_node;  /* in user->hot, while there are some of either */
-    struct list throttled; /* rings that wait for ops to end, or for a resume */
-    uint32_t inflight;     /* ops of all of them */
-    uint32_t charged;      /* those of them that count for max_session_ops */
-    uint32_t waits;        /* RECVs and NOTIFIEDs */
-    uint32_t calls;        /* calls that wait; seam/call.h */
+    struct slots channels;    /* of struct op_channel, by the session's handles */
+    struct list grants;       /* of struct op_grant: leases that it granted */
+    struct list shares;       /* of struct op_share, one a route */
+    struct list every_ring;   /* of struct op_ring, those being dropped too */
+    struct list own;          /* of struct op: the daemon's, which have no ring */
+    struct list doomed;       /* those of own that ends.c has */
+    struct per_turn ends;     /* of its ops; ends.c */
+    struct per_turn releases; /* of its ops that a fence held; fence_release.c */
+    struct op_user *user;     /* whose it is, at this worker; user.h */
+    struct list hot;          /* of struct op_ring: those that are polled, and had something */
+    struct list quiet;        /* and those that had nothing when they were last looked at */
+    struct list hot_node;     /* in user->hot, while there are some of either */
+    struct list throttled;    /* rings that wait for ops to end, or for a resume */
+    uint32_t inflight;        /* ops of all of them */
+    uint32_t charged;         /* those of them that count for max_session_ops */
+    uint32_t waits;           /* RECVs and NOTIFIEDs */
+    uint32_t calls;           /* calls that wait; seam/call.h */
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
     struct op_account *account, *all; /* of its user, and of all */

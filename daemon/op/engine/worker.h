@@ -62,16 +62,16 @@ struct worker {
     uint64_t routed;             /* sqes that became ops of a route, ever */
     uint64_t looks;              /* at quiet rings of the user that is served */
     uint64_t quiet_ns;           /* a ring that has done nothing for so long is parked; 0: never */
-    uint64_t ends_turn;          /* the turn in which ends were ended, so far; ends.c */
-    uint32_t ends;
-    bool ends_left;        /* some were left to the next turn */
-    struct list hot;       /* of struct op_user: those with rings that are polled */
-    struct list parked;    /* rings whose client rings the doorbell */
-    struct list deaf;      /* rings whose doorbell is not listened to, and */
-    uint64_t deaf_look_ns; /* when they are looked at next */
-    struct list dirty;     /* rings to flush */
-    uint64_t owed_ns;      /* those to whose clients a wakeup is owed are tried again then */
-    struct list prompt;    /* rings that are looked at between slices of long ops; prompt.h */
+    struct per_turn ends;        /* ops that were ended; ends.c */
+    struct per_turn releases;    /* and that a fence let go; fence_release.c */
+    bool ends_left;              /* some were left to the next turn */
+    struct list hot;             /* of struct op_user: those with rings that are polled */
+    struct list parked;          /* rings whose client rings the doorbell */
+    struct list deaf;            /* rings whose doorbell is not listened to, and */
+    uint64_t deaf_look_ns;       /* when they are looked at next */
+    struct list dirty;           /* rings to flush */
+    uint64_t owed_ns;            /* those to whose clients a wakeup is owed are tried again then */
+    struct list prompt;          /* rings that are looked at between slices of long ops; prompt.h */
     unsigned nprompt;
     struct list runnable; /* routes with parts to post */
     struct list violated; /* sessions to shut out at the end of the turn */
