@@ -106,11 +106,13 @@ bool args_user(const char *text, uint64_t *uid);
 
 /* ---- errors and output (out.c) -------------------------------------------------------------- */
 
-/* Both report and return the exit code. code is "RDMAD_E_...". */
+/* Both report and return the exit code. code is "RDMAD_E_...". With -j the report is the document,
+ * or goes to standard error if that is out. */
 int cli_fail(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints {"schema": 1} and all of doc, which it takes over. Returns EXIT_GOOD. */
+/* Prints {"schema": 1} and all of doc, which it takes over: the one document of -j. Returns
+ * EXIT_GOOD. */
 int cli_print_json(json_t *doc);
 
 #define CELL_MAX 48
@@ -219,6 +221,9 @@ uint64_t patience_ms(uint64_t otherwise_ms);
  * reported and the program ends with EXIT_FAILED. otherwise_ms 0: only if --timeout is given. */
 void patience_begin(const char *what, uint64_t otherwise_ms);
 void patience_end(void);
+/* What was asked for is done: later waits that take too long are reported as before, and the
+ * program ends with EXIT_GOOD. */
+void patience_done(void);
 
 struct rdmad_session;
 /* rdmad_open of the daemon in cli.dir, with patience; EXIT_GOOD, or reports. */

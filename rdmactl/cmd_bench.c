@@ -209,6 +209,7 @@ int cmd_bench(const struct command *self, int argc, char **argv) {
     code = bench_measure(&run, self->verb);
     if (!code && !bench_asked()) { /* else the session's end gives them back, without an answer to
                                       wait for */
+        patience_done();
         patience_begin("take ring and lease back", PATIENCE_LOOK_MS);
         rdmad_ring_destroy(run.ring);
         rdmad_lease_free(run.lease);

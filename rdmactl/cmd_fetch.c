@@ -234,6 +234,7 @@ int cmd_fetch(const struct command *self, int argc, char **argv) {
     code = fetch_run(&f);
     target_discard(&f.target, f.bytes > 0 || f.target.resumed);
     if (!code) { /* else the end of the session gives it back, without an answer to wait for */
+        patience_done();
         patience_begin("take the lease back", PATIENCE_LOOK_MS);
         rdmad_lease_free(f.lease);
         patience_end();

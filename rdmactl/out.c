@@ -10,7 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* With -j there is one document on standard output, and no more. */
+static bool document_is_out;
+
 int cli_print_json(json_t *doc) {
+    document_is_out = true;
     json_t *whole = json_pack("{s:i}", "schema", 1);
     json_object_update(whole, doc);
     size_t layout = isatty(STDOUT_FILENO) ? JSON_INDENT(2) : JSON_COMPACT;
@@ -33,7 +37,7 @@ static void cli_report(const char *code, const char *format, va_list ap) {
     char raw[1024], text[1024];
     vsnprintf(raw, sizeof(raw), format, ap);
     cli_safe_text(text, sizeof(text), raw);
-    if (!cli.json) {
+    if (!cli.json || document_is_out) {
         /* In place of a bar that was being drawn. */
         fprintf(stderr, "%srdmactl: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
         return;

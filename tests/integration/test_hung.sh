@@ -72,6 +72,31 @@ wait "$fetcher" || got=$?
 [ "$got" = 1 ] || fail "fetch ended with $got: $(<"$work/said")"
 grep -q "does not answer.*process $daemon is stopped" "$work/said" || fail "fetch: $(<"$work/said")"
 
+echo "* what was fetched is good, though the lease is not taken back; of what is shared still, nobody says that it is not"
+kill -CONT "$daemon"
+head -c 200000 /dev/zero >"$work/piece"
+"$rdmactl" -d "$work/a" -j --timeout 3s share "$work/piece" >"$work/out.share" 2>"$work/why.share" &
+sharer=$!
+pids+=("$sharer")
+uri=$(first_line "$work/out.share" "$sharer" | python3 -c 'import json, sys; print(json.load(sys.stdin)["uri"])')
+mkfifo "$work/piecemeal"
+exec 6<>"$work/piecemeal"
+"$rdmactl" -d "$work/a" -j --timeout 3s fetch "$uri" -o "$work/piecemeal" >"$work/out.fetch" 2>"$work/why.fetch" &
+fetcher=$!
+head -c 1000 <&6 >/dev/null # it has it all, for it is one piece
+hang "$daemon"
+cat <&6 >/dev/null &
+pids+=($!)
+kill -INT "$sharer"
+for process in "fetch $fetcher 0" "share $sharer 1"; do
+    read -r name process want <<<"$process"
+    got=0
+    wait "$process" || got=$?
+    [ "$got" = "$want" ] || fail "$name ended with $got instead of $want: $(<"$work/out.$name") $(<"$work/why.$name")"
+    [ "$(wc -l <"$work/out.$name")" = 1 ] || fail "$name says more than one document: $(<"$work/out.$name")"
+    grep -q 'does not answer: waited 3.0 s for it to take the lease back' "$work/why.$name" || fail "$name: $(<"$work/why.$name")"
+done
+
 kill -CONT "$daemon"
 echo "* and then it answers again"
 a status >"$work/said" || fail "$(<"$work/said")"

@@ -3,7 +3,10 @@
 #include "rdmactl/cli.h"
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 struct cli cli = {.dir = "/nowhere"};
 
@@ -47,4 +50,65 @@ Test(patience, an_alarm_in_time_ends_the_program, .exit_code = 1) {
     patience_end();
     patience_begin("do the second thing", 1000);
     goes_off(&asked);
+}
+
+/* A process of its own runs it; returns its exit code and what it has said. */
+static int said_by(void (*run)(void), char out[1024], char err[1024]) {
+    int o[2], e[2], status;
+    cr_assert(!pipe(o) && !pipe(e));
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(o[1], STDOUT_FILENO);
+        dup2(e[1], STDERR_FILENO);
+        run();
+        _exit(100);
+    }
+    close(o[1]);
+    close(e[1]);
+    waitpid(pid, &status, 0);
+    ssize_t had = read(o[0], out, 1023), told = read(e[0], err, 1023);
+    close(o[0]);
+    close(e[0]);
+    cr_assert(had >= 0 && told >= 0 && WIFEXITED(status), "status %d", status);
+    out[had] = err[told] = '\0';
+    return WEXITSTATUS(status);
+}
+
+static void is_late(void) {
+    patience_begin("do something", 1000);
+    goes_off(&asked);
+}
+
+static void is_late_after_the_document(void) {
+    cli.json = true;
+    cli_print_json(json_object());
+    is_late();
+}
+
+static void is_late_when_done(void) {
+    cli.json = true;
+    cli_print_json(json_object());
+    patience_done();
+    is_late();
+}
+
+static void is_late_without_a_document(void) {
+    cli.json = true;
+    is_late();
+}
+
+Test(patience, an_error_behind_the_document_of_j_is_no_second_one) {
+    char out[1024], err[1024];
+    cr_expect_eq(said_by(is_late_without_a_document, out, err), EXIT_FAILED);
+    cr_expect(strstr(out, "RDMAD_E_TIMEOUT") && !*err, "%s and %s", out, err);
+    cr_expect_eq(said_by(is_late_after_the_document, out, err), EXIT_FAILED);
+    cr_expect_str_eq(out, "{\"schema\":1}\n", "more than one document: %s", out);
+    cr_expect(strstr(err, "rdmactl: rdmad in /nowhere does not answer"), "%s", err);
+}
+
+Test(patience, what_was_done_is_good_although_the_daemon_takes_nothing_back) {
+    char out[1024], err[1024];
+    cr_expect_eq(said_by(is_late_when_done, out, err), EXIT_GOOD, "it failed");
+    cr_expect_str_eq(out, "{\"schema\":1}\n", "more than one document: %s", out);
+    cr_expect(strstr(err, "does not answer"), "%s", err);
 }
