@@ -177,6 +177,7 @@ Test(peer_wire, senseless_values_of_channels_are_refused) {
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.kind = RDMAD_CHANNEL_DATAGRAM, "what was asked for");
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.asked = 3, "what was asked for");
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.worker = PEER_ANY_WORKER, "no worker");
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.worker = PEER_WORKERS, "no worker");
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.port = 0, "address");
     REFUSED(PEER_MSG_CHAN_REQ, strcpy(m.chan_req.host, "a b"), "address");
     REFUSED(PEER_MSG_CHAN_REQ, strcpy(m.chan_req.service, ".x"), "no service");
@@ -187,6 +188,7 @@ Test(peer_wire, senseless_values_of_channels_are_refused) {
     REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.number = 0, "no number");
     REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.kind = UINT32_MAX, "kind of channel");
     REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.worker = PEER_ANY_WORKER, "no worker");
+    REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.worker = PEER_WORKERS, "no worker");
     REFUSED(PEER_MSG_CHAN_END, m.chan_end.mine = 2, "mine");
     REFUSED(PEER_MSG_CHAN_END, m.chan_end.reason = RDMAD_OK, "reason");
     REFUSED(PEER_MSG_CHAN_END, m.chan_end.reason = 1, "reason");

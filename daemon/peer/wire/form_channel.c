@@ -91,7 +91,7 @@ static void walk_name_ev(struct cursor *c, struct peer_msg *m) {
 static const char *check_end(uint32_t kind, uint32_t worker) {
     if (kind > RDMAD_CHANNEL_UNACKED)
         return "the kind of channel is unknown";
-    return worker == PEER_ANY_WORKER ? "no worker is named" : NULL;
+    return worker < PEER_WORKERS ? NULL : "no worker is named that a daemon can have";
 }
 
 /* A name, or an IP address as inet_ntop writes it, perhaps with a zone: it is dialled. */

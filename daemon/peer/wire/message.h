@@ -186,6 +186,7 @@ struct peer_ttl { /* RENEWED, TTL_REQ (ttl_ns 0), TTL_REP */
     uint64_t ttl_ns;
 };
 #define PEER_ANY_WORKER UINT32_MAX
+#define PEER_WORKERS 64u /* a daemon has at most so many: the setting workers */
 struct peer_link_req {
     uint64_t ref;
     uint32_t worker;          /* where the link is to end, for channels; PEER_ANY_WORKER */
