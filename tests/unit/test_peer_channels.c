@@ -254,6 +254,22 @@ Test(peer_channels, another_daemon_at_the_address_gets_no_token) {
     cr_expect(raw_silent(out));
 }
 
+/* Each HELLO tells the id, so anybody can say it after another. */
+Test(peer_channels, nor_does_one_of_another_name_that_says_the_same_id) {
+    struct peer_msg hello = raw_hello();
+    asked();
+    accept_it();
+    out = raw_accept(listener);
+    raw_expect(out, PEER_MSG_HELLO);
+    memset(hello.hello.node_id, 2, sizeof(hello.hello.node_id));
+    strcpy(hello.hello.node, "victim");
+    raw_send(out, &hello);
+    expect_refuse(RDMAD_E_UNREACHABLE, "is victim, not raw who connects");
+    AWAIT(done.calls == 1);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_ADD), 0);
+    cr_expect(raw_silent(out));
+}
+
 Test(peer_channels, our_own_address_is_no_address_to_dial_back) {
     asked();
     struct peer_msg m = req(REF);

@@ -150,6 +150,45 @@ Test(peer_return, other_rights_are_not_taken_for_it) {
     expect_another_is_refused(fewer_rights);
 }
 
+/* As if they had shown certificates of that name. */
+static void peers_prove(const char *name) {
+    list_for_each (node, &rig.st.peers->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        p->secured = true;
+        snprintf(p->certificate.name, sizeof(p->certificate.name), "%s", name);
+    }
+}
+
+static struct raw *comes_back_as(const char *name) {
+    struct peer_msg hello = raw_hello();
+    rig_advance(15 * MS);
+    struct raw *r = raw_accept(listener);
+    raw_expect(r, PEER_MSG_HELLO);
+    peers_prove(name);
+    strcpy(hello.hello.node, name);
+    raw_send(r, &hello);
+    return r;
+}
+
+/* The key is whom it was granted by's to hear, and what waited its to get. */
+Test(peer_return, a_node_of_another_name_at_the_address_is_told_no_key) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    peers_prove("raw");
+    lose(r);
+    r = comes_back_as("mallory");
+    expect_lost(RDMAD_E_PEER_LOST, "mallory answers at");
+    cr_expect(raw_silent(r));
+}
+
+Test(peer_return, one_of_the_same_name_is_asked) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    peers_prove("raw");
+    lose(r);
+    asked(comes_back_as("raw"));
+}
+
 Test(peer_return, a_peer_that_stays_away_is_told_of_in_time) {
     uint64_t ref;
     lose(attached_for_long(60000, &ref));

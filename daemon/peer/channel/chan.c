@@ -177,8 +177,9 @@ int chan_start_timer(struct chan *c, uint64_t timeout_ns, struct error *err) {
 
 /* ---- the data plane, and the lane ---------------------------------------------------------- */
 
+/* The id alone is no proof: each HELLO tells it. A name is proven where a certificate is. */
 bool chan_same_node(const struct peer *a, const struct peer *b) {
-    return memcmp(a->node_id, b->node_id, sizeof(a->node_id)) == 0;
+    return memcmp(a->node_id, b->node_id, sizeof(a->node_id)) == 0 && strcmp(a->name, b->name) == 0;
 }
 
 void chan_check_ready(struct chan *c) {

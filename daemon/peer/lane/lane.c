@@ -537,6 +537,10 @@ int lane_return(struct lane *lane, struct peer *p, struct error *err) {
         return error_set(err, RDMAD_E_PEER_LOST,
                          "%s at %s has come back, and is reached by another way than before",
                          p->name, p->address);
+    if (p->secured && strcmp(p->name, was->name) != 0)
+        return error_set(err, RDMAD_E_PEER_LOST,
+                         "%s answers at %s now, where %s was: its leases are not that one's",
+                         p->name, p->address, was->name);
     list_remove(&lane->node);
     list_append(&tables_of(p)->lanes, &lane->node);
     peer_hold(p);
