@@ -191,7 +191,8 @@ struct failure {
 };
 
 /* How long an answer may take when --timeout is not given: to a look, to a look at devices, and to
- * what waits for somebody else. */
+ * what changes something or waits for somebody else: what is done after it was said to have failed
+ * is a surprise. */
 #define PATIENCE_LOOK_MS 5000u
 #define PATIENCE_DEVICES_MS 30000u
 #define PATIENCE_ACT_MS 60000u

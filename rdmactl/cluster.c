@@ -63,7 +63,7 @@ const char *cluster_reload(const struct cluster_place *place, char *buf, size_t 
     struct failure why;
     if (!place->daemon)
         return "";
-    json_t *result = daemon_try("reload", NULL, PATIENCE_LOOK_MS, &why);
+    json_t *result = daemon_try("reload", NULL, PATIENCE_ACT_MS, &why);
     if (result) {
         json_decref(result);
         return NULL;

@@ -62,7 +62,7 @@ int cmd_reload(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, NULL, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *result = daemon_call("reload", NULL, PATIENCE_LOOK_MS);
+    json_t *result = daemon_call("reload", NULL, PATIENCE_ACT_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

@@ -64,7 +64,7 @@ static int share_event(const struct rdmad_event *event) {
 static int share_take_back(const struct shared *s) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(s->lease, &info);
-    patience_begin("take the lease back", PATIENCE_LOOK_MS);
+    patience_begin("take the lease back", PATIENCE_ACT_MS);
     int rc = rdmad_lease_revoke(s->lease);
     patience_end();
     if (rc)

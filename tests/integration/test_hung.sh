@@ -33,6 +33,12 @@ hung() {
 }
 
 hang "$daemon"
+changes=()
+for command in reload "limit set uid:1 weight=5"; do
+    # shellcheck disable=SC2086 # words
+    a $command >"$work/said.${#changes[@]}" 2>&1 &
+    changes+=($!)
+done
 echo "* the time is the user's"
 for command in status "session show" "lease revoke 1" "peer add 127.0.0.1:1" metrics "config show" \
     "device show" "share $work/file" "fetch $uri -o $work/none" "bench nop -n 1" "bench serve" "top -b -n 1"; do
@@ -52,11 +58,12 @@ hung 1 -j --timeout 200ms share "$work/file"
 python3 -c 'import json, sys; assert json.load(sys.stdin)["error"]["code"] == "RDMAD_E_TIMEOUT"' \
     <"$work/said" || fail "$(<"$work/said")"
 
-echo "* a look has a time of its own"
+echo "* a look has a time of its own, and what changes something more: it is not done after it is said to have failed"
 hung 5 status
 
 echo "* in the middle of a fetch, too"
 kill -CONT "$daemon"
+for n in 0 1; do wait "${changes[n]}" || fail "what changes something has failed: $(<"$work/said.$n")"; done
 share # what was asked meanwhile was done now: the first lease is revoked
 mkfifo "$work/slow"
 exec 5<>"$work/slow"
