@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static bool same_directory(const char *one, const char *other) {
@@ -46,6 +47,8 @@ void cluster_find(const char *identity, struct cluster_place *out) {
     if (out->daemon) {
         snprintf(out->node, sizeof(out->node), "%s", node ? node : "");
         take_listen(json_object_get(status, "listen"), out);
+        out->pid =
+            (int)json_integer_value(json_object_get(json_object_get(status, "process"), "pid"));
     }
     json_decref(status);
 }
@@ -81,6 +84,24 @@ void cluster_report_reload(const char *outcome, json_t *doc) {
         fprintf(stderr, "rdmactl: the files are changed, but rdmad has not taken them up: %s\n",
                 outcome);
     }
+}
+
+/* As its process sees it, which need not be as we do. */
+static bool is_read_only(const struct cluster_place *place) {
+    char whole[64 + PKI_PATH_MAX], *dir = realpath(place->dir, NULL);
+    struct statvfs fs;
+    snprintf(whole, sizeof(whole), "/proc/%d/root%s", place->pid, dir ? dir : "");
+    bool found = place->pid > 0 && dir && !statvfs(whole, &fs);
+    free(dir);
+    return found && (fs.f_flag & ST_RDONLY);
+}
+
+void cluster_warn_read_only(const struct cluster_place *place) {
+    if (is_read_only(place))
+        fprintf(stderr,
+                "rdmactl: rdmad may not write in %s: if that was not there when its service "
+                "started, restart it, or its certificate is never renewed\n",
+                place->dir);
 }
 
 int cluster_own_name(const struct cluster_place *place, const char *given,

@@ -18,6 +18,7 @@ struct cluster_place {
     char node[RDMAD_NAME_MAX + 1]; /* what it calls itself; "": no daemon answers */
     char address[ADDRESS_MAX];     /* where it listens for peers; "": the same, or everywhere */
     unsigned port;                 /* of that; 0: no daemon answers */
+    int pid;                       /* of the daemon; 0: the same */
 };
 /* The directory of --identity (NULL: not given), else the daemon's, else where one would look. */
 void cluster_find(const char *identity, struct cluster_place *out);
@@ -29,6 +30,10 @@ int cluster_fail(const struct cluster_place *place, int rc, const struct pki_err
 const char *cluster_reload(const struct cluster_place *place, char *buf, size_t size);
 /* What came of that, into doc, or on standard error. */
 void cluster_report_reload(const char *outcome, json_t *doc);
+
+/* Says, on standard error, that the daemon may only read there until it is started anew: what a
+ * service manager lets it write was decided when it started, perhaps without this directory. */
+void cluster_warn_read_only(const struct cluster_place *place);
 
 /* The host's name as the name of a node. */
 int cluster_own_name(const struct cluster_place *place, const char *given,

@@ -306,6 +306,7 @@ static int report(const struct joining *j) {
                id->name, j->place.dir, pki_date_text(id->not_after, date),
                j->place.daemon ? "" : "Start rdmad here, or restart it, with that identity.\n");
     cluster_report_reload(reloaded, doc);
+    cluster_warn_read_only(&j->place);
     pki_identity_free(id);
     return doc ? cli_print_json(doc) : EXIT_GOOD;
 }

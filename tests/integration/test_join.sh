@@ -32,6 +32,25 @@ cmp "$work/shared" "$work/fetched" || fail "other bytes"
 ctl b peer show | grep -q 'alpha *tls' || fail "$(ctl b peer show)"
 eventually grep -q 'cause=join.granted' "$work/a.log" # the log says who has joined
 
+echo "* with a daemon that may not write in what is new, who joins is told to restart it, or it would never renew"
+joins() { # NAME: whose daemon runs already
+    ctl a cluster token --identity "$work/a.id" --address "127.0.0.1:$port" >"$work/token"
+    tail -n 1 "$work/token" | ctl "$1" cluster join "127.0.0.1:$port" - --name "$1" >"$work/said" 2>&1 || fail "$(<"$work/said")"
+}
+mkdir "$work/d" "$work/e" "$work/etc"
+run e 127.0.0.1:0
+joins e
+! grep -q 'may not write' "$work/said" || fail "$(<"$work/said")"
+if unshare --mount true 2>/dev/null; then
+    # shellcheck disable=SC2016 # expands there
+    unshare --mount bash -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"' - "$work/etc" \
+        "$rdmad" --runtime-dir "$work/d" --identity "$work/etc/identity" --listen 127.0.0.1:0 2>>"$work/d.log" &
+    pids+=($!)
+    await_daemon d $!
+    joins d
+    grep -q "rdmad may not write in $work/etc/identity: .*restart it" "$work/said" || fail "not told: $(<"$work/said")"
+fi
+
 echo "* a token twice, and guesses"
 if ctl c "${join[@]:1}" --name gamma --identity "$work/c.id" >"$work/said" 2>&1; then fail "a token was used twice"; fi
 grep -q 'used' "$work/said" || fail "$(<"$work/said")"
