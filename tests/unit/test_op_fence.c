@@ -354,3 +354,66 @@ Test(many, a_broken_chain_is_work_until_its_last_op_has_ended) {
     rig_client_down(&x);
     routes_down();
 }
+
+/* ---- a lease that ends sooner ------------------------------------------------------------------
+ */
+
+static unsigned due_until(const struct rig_client *x, uint64_t ns) {
+    const struct op_lease *lease = slots_get(&x->session->op.leases, LOCAL);
+    unsigned n = 0;
+    list_for_each (pos, &lease->ops)
+        n += list_entry(pos, struct op, holds_node)->due.at_ns <= ns;
+    return n;
+}
+
+/* Who renews all the time, to later and to sooner, else makes a turn as long as there are ops. */
+Test(many, ops_of_a_lease_that_ends_sooner_hear_of_it_a_few_a_turn) {
+    enum { LOOKS = 512, SECONDS = 1, SESSIONS = 6 };
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct rig_client of[SESSIONS];
+    uint64_t sooner_ns = sim_now() + SECONDS * NSEC_PER_SEC;
+    sim_script()->hold_atomics = true; /* what the others wait for */
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        rig_client_up(&rig, &of[i], 512, 512, 4096);
+        rig_lease_local(&of[i], LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns,
+                        &audit);
+        rig_lease(&of[i], &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+        struct rdmad_sqe sqe = {.opcode = RDMAD_OP_FADD, .lease = REMOTE, .length = 8, .swap = 1};
+        rig_put(&of[i], &sqe);
+        sqe = (struct rdmad_sqe){.opcode = RDMAD_OP_WRITE,
+                                 .flags = RDMAD_SQE_FENCE,
+                                 .pool = RIG_HANDLE(0),
+                                 .lease = LOCAL,
+                                 .length = 8};
+        for (unsigned n = 0; n < WAITING; n++)
+            rig_put(&of[i], &sqe);
+    }
+    rig_settle(&rig);
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        cr_assert_eq(waiting(&of[i]), WAITING);
+        plane_lease_extend(of[i].session, LOCAL, sooner_ns);
+    }
+    for (unsigned before = 0, all = 0; all < SESSIONS * WAITING; before = all) {
+        bool works = worker_turn(w, sim_now());
+        all = 0;
+        for (unsigned i = 0; i < SESSIONS; i++) {
+            unsigned heard = due_until(&of[i], sooner_ns);
+            cr_assert(heard, "session %u waits for those of the others", i);
+            all += heard;
+        }
+        cr_assert_leq(all - before, LOOKS);
+        cr_assert(works || all == SESSIONS * WAITING, "it would sleep, %u know of it", all);
+    }
+    rig_run_until(&rig, sooner_ns + NSEC_PER_MSEC);
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        struct rdmad_cqe cqe;
+        unsigned ended = 0;
+        for (; rig_take(&of[i], &cqe); ended++)
+            cr_assert_eq(cqe.status, RDMAD_E_LEASE_EXPIRED);
+        cr_assert_eq(ended, WAITING);
+    }
+    sim_script()->hold_atomics = false;
+    for (unsigned i = 0; i < SESSIONS; i++)
+        rig_client_down(&of[i]);
+    routes_down();
+}

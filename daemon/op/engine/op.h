@@ -219,7 +219,9 @@ struct op_lease {
     struct op_share *share;         /* of its session in that route */
     struct op_allowance *allowance; /* notify/'s; NULL: its owner cannot be notified */
     struct list lane_node;          /* in lane->leases */
-    struct list ops;                /* of struct op, by holds_node */
+    struct list ops;                /* of struct op, by holds_node; sooner.c's, as the next two: */
+    uint32_t to_look_at;            /* so many, from the first on */
+    struct list sooner_node;        /* in worker->sooner */
     struct fabric_blob key;         /* what the fabric wants to hear */
     struct fabric_window *window;   /* route local: our own, on the local fabric */
 };
@@ -228,6 +230,7 @@ struct op_lease {
 static inline void op_lease_init(struct op_lease *lease) {
     list_init(&lease->lane_node);
     list_init(&lease->ops);
+    list_init(&lease->sooner_node);
     list_init(&lease->held);
 }
 

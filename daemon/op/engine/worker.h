@@ -69,6 +69,7 @@ struct worker {
     struct list parked;          /* rings whose client rings the doorbell */
     struct list deaf;            /* rings whose doorbell is not listened to, and */
     uint64_t deaf_look_ns;       /* when they are looked at next */
+    struct list sooner;          /* of struct op_lease, whose deadline came nearer; sooner.c */
     struct list dirty;           /* rings to flush */
     uint64_t owed_ns;            /* those to whose clients a wakeup is owed are tried again then */
     struct list prompt;          /* rings that are looked at between slices of long ops; prompt.h */

@@ -6,6 +6,7 @@
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/life.h"
 #include "daemon/op/engine/route.h"
+#include "daemon/op/engine/sooner.h"
 #include "daemon/op/notify/allowance.h"
 #include "daemon/op/seam/call.h"
 #include <stdlib.h>
@@ -44,6 +45,7 @@ static void free_lease(struct worker *w, struct op_lease *lease) {
     allowance_free(lease->allowance);
     share_put(lease->share);
     list_remove(&lease->lane_node);
+    list_remove(&lease->sooner_node);
     free(lease);
 }
 
@@ -62,11 +64,6 @@ static void add_lease(struct call *c) {
     call_finish(c);
 }
 
-static void look_at_deadlines(struct worker *w, const struct op_lease *lease) {
-    list_for_each (pos, &lease->ops)
-        op_set_due(w, list_entry(pos, struct op, holds_node));
-}
-
 static void extend_lease(struct call *c) {
     const struct call_lease_extend *about = call_lease_extend(c);
     struct worker *w = c->worker;
@@ -77,8 +74,8 @@ static void extend_lease(struct call *c) {
         lease->deadline_ns = about->deadline_ns;
         if (lease->window)
             w->local.ops->window_extend(lease->window, about->deadline_ns);
-        if (sooner) /* later is found out when the wheel comes to the old moment */
-            look_at_deadlines(w, lease);
+        if (sooner)
+            lease_is_sooner(w, lease);
     }
     call_finish(c);
 }
@@ -198,7 +195,7 @@ static void let_land(struct worker *w, struct op_lease *lease) {
     uint64_t until_ns = w->now_ns + LANDING_NS + w->settings->expiry_margin_ns;
     if (lease->deadline_ns > until_ns)
         lease->deadline_ns = until_ns;
-    look_at_deadlines(w, lease);
+    lease_is_sooner(w, lease);
 }
 
 /* A handle that names nothing is no error for these two: the add may have failed. */

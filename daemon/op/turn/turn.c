@@ -19,6 +19,7 @@
 #include "daemon/op/engine/poll.h"
 #include "daemon/op/engine/prompt.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/sooner.h"
 #include "daemon/op/engine/submit.h"
 #include "daemon/op/engine/tally.h"
 #include "daemon/op/engine/trace.h"
@@ -47,6 +48,7 @@ static void init_tables(struct worker *w) {
     list_init(&w->hot);
     list_init(&w->parked);
     list_init(&w->deaf);
+    list_init(&w->sooner);
     list_init(&w->dirty);
     list_init(&w->prompt);
     list_init(&w->runnable);
@@ -191,6 +193,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
         work += poll_fabric(w, &w->links[i]);
     if (!list_empty(&w->notices_due))
         work += notices_run(w);
+    if (!list_empty(&w->sooner))
+        sooner_run(w);
     work += deadlines_run(&w->deadlines, now_ns, fire, w);
     if (!list_empty(&w->waiting))
         calls_settle(w);
