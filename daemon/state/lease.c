@@ -360,11 +360,11 @@ bool attachment_hand_over(struct attachment *a) {
 
 /* ---- renew ------------------------------------------------------------------------------- */
 
-/* For itself, its lessees, and those of its children that would outlive it, 256 at most. */
+/* For itself, its lessees, and those of its parts that would outlive it, 256 at most. */
 static void lease_set_deadline(struct lease *l, uint64_t deadline_ns) {
     l->deadline_ns = deadline_ns;
     probe_lease_renewed(l->id, clock_left(state_now(l->state), deadline_ns));
-    renewal_tell(leases_renewals(l->state->leases), l);
+    renewal_tell(leases_renewals(l->state->leases), l, l->parent != NULL);
     l->busy++;
     list_for_each (node, &l->children) {
         struct lease *child = list_entry(node, struct lease, sibling);

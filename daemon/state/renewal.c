@@ -72,10 +72,11 @@ void renewals_fini(struct renewals *rs) {
     timer_unset(&rs->state->timers, &rs->pass);
 }
 
-void renewal_tell(struct renewals *rs, struct lease *l) {
+void renewal_tell(struct renewals *rs, struct lease *l, bool later) {
     if (!list_empty(&l->behind))
         return; /* its turn comes */
-    tell_some(l, RENEWAL_AT_ONCE);
+    if (!later)
+        tell_some(l, RENEWAL_AT_ONCE);
     if (!first_behind(l))
         return;
     list_append(&rs->behind, &l->behind);

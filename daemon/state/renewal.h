@@ -3,9 +3,9 @@
  * renewal.h - a lease's new deadline reaches its lessees, however many they are.
  *
  * An owner renews as often as it likes, and has as many lessees as limits let. So the first few
- * hear at once, and the others in passes of the control thread, which have a bound for all leases
- * together. A renewal that comes meanwhile costs no pass of its own: whoever has not heard yet
- * hears the newest deadline only.
+ * hear at once, and the others, and all lessees of its parts, in passes of the control thread,
+ * which have a bound for all leases together. A renewal that comes meanwhile costs no pass of its
+ * own: whoever has not heard yet hears the newest deadline only.
  */
 #ifndef RDMAD_STATE_RENEWAL_H
 #define RDMAD_STATE_RENEWAL_H
@@ -29,8 +29,8 @@ struct renewals {
 void renewals_init(struct renewals *rs, struct state *st);
 void renewals_fini(struct renewals *rs); /* every lease has ended */
 
-/* deadline_ns of l has moved. */
-void renewal_tell(struct renewals *rs, struct lease *l);
+/* deadline_ns of l has moved. later: nobody hears at once, for it is one of many. */
+void renewal_tell(struct renewals *rs, struct lease *l, bool later);
 /* l is not LIVE any more: nobody needs to hear. */
 void renewal_end(struct lease *l);
 

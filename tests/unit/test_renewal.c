@@ -4,6 +4,7 @@
  * however many they are.
  */
 #include "daemon/base/clock.h"
+#include "daemon/state/delegate.h"
 #include "daemon/state/renewal.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
@@ -70,4 +71,29 @@ Test(renewal, a_lease_that_ends_while_its_lessees_hear_of_a_renewal_ends) {
     rig_advance(1000);
     cr_expect_eq(heard(many, deadline_ns), RENEWAL_AT_ONCE);
     rig_finish(l);
+}
+
+/* An owner's one request would else tell as many at once as its lease has parts and these have
+ * lessees: 4,096. */
+Test(renewal, lessees_of_many_parts_hear_in_passes) {
+    static struct rig_peer many[MANY];
+    const struct lease_part what = {
+        .length = 64, .ttl_ns = 100000 * MS, .rights = RDMAD_RIGHT_READ};
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 100000);
+    struct error err;
+    for (unsigned i = 0; i < MANY; i++) {
+        struct lease *part;
+        cr_assert_eq(lease_delegate(l, &what, &part, &err), 0, "%s", err.text);
+        cr_assert_eq(rig_peer_try(&many[i], part, "127.0.0.2", &err), 0, "%s", err.text);
+    }
+    rig_advance(MS);
+    cr_assert_eq(lease_renew(l, 50000 * MS, &err), 0);
+    cr_expect_eq(heard(many, l->deadline_ns), 0);
+    for (unsigned before; (before = heard(many, l->deadline_ns)) < MANY;) {
+        rig_advance(1);
+        cr_assert_gt(heard(many, l->deadline_ns), before);
+        cr_assert_leq(heard(many, l->deadline_ns) - before, RENEWAL_A_PASS);
+    }
+    rig_finish(l); /* and with it all parts */
 }
