@@ -12,6 +12,7 @@
 #include "tests/support/temp.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -83,6 +84,22 @@ static void log_path(const struct tdaemon *d, char path[PATH_MAX]) {
     snprintf(path, PATH_MAX, "%s/log", d->dir);
 }
 
+static void show_descriptors(pid_t pid) {
+    char path[64], name[400], target[200];
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    fprintf(stderr, "---- descriptors:");
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        snprintf(name, sizeof(name), "%s/%s", path, e->d_name);
+        ssize_t n = readlink(name, target, sizeof(target));
+        if (n > 0)
+            fprintf(stderr, " %s=%.*s", e->d_name, (int)n, target);
+    }
+    fputc('\n', stderr);
+    if (dir)
+        closedir(dir);
+}
+
 /* What it holds, if it still answers. */
 static void show_held(const struct tdaemon *d) {
     static const char *const asked[] = {"status", "session.show", "peer.show", "link.show"};
@@ -108,6 +125,7 @@ static void show_ends_of_logs(void) {
         show_end_of(path, LOG_END);
         if (d->pid) {
             process_show_threads(d->pid, stderr);
+            show_descriptors(d->pid);
             show_held(d);
         }
     }
