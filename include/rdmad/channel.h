@@ -154,8 +154,9 @@ RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsig
  * more: they are not delivered and end with RDMAD_E_HANDLE, unless somebody has looked for
  * completions of their ring since. Who has to know takes the completions of his sends first.
  * NULL is allowed.
- * Errors: RDMAD_E_TIMEOUT: what was submitted could not be delivered in time. RDMAD_E_PEER_LOST:
- * the other end's daemon. */
+ * Errors: RDMAD_E_TIMEOUT: what was submitted could not be delivered in time; or the daemon did not
+ * even take it in its default time, as of a session that is paused: such sends end with
+ * RDMAD_E_HANDLE. RDMAD_E_PEER_LOST: the other end's daemon. */
 RDMAD_API int rdmad_channel_close(rdmad_channel *channel);
 /* At once: whatever is under way, here and at the other end, ends with RDMAD_E_CANCELED.
  * Frees the object. NULL is allowed. */

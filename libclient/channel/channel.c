@@ -267,12 +267,24 @@ static int channel_end(struct rdmad_channel *c, bool abrupt) {
     return rc;
 }
 
+static int channel_fail_untaken(struct rdmad_session *s, uint64_t handle) {
+    return rdmad_fail(
+        s, RDMAD_E_TIMEOUT,
+        "channel %llu is closed, and rdmad had not taken all sends on it in %llu ms, as of a "
+        "session that is paused, or slowed by a rate or by its ops in flight: their completions "
+        "tell which failed; send those again, on another channel",
+        (unsigned long long)handle, (unsigned long long)rdmad_ns_to_ms(s->default_timeout_ns));
+}
+
 int rdmad_channel_close(rdmad_channel *c) {
     if (!c)
         return 0;
-    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
-    rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
-    return channel_end(c, false);
+    struct rdmad_session *s = c->session;
+    uint64_t handle = c->handle;
+    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, handle, __func__);
+    bool taken = rdmad_rings_taken(s, handle); /* sends that were submitted come before the close */
+    int rc = channel_end(c, false);
+    return rc || taken ? rc : channel_fail_untaken(s, handle);
 }
 
 void rdmad_channel_abort(rdmad_channel *c) {

@@ -194,7 +194,32 @@ static bool rings_all_taken(const struct rdmad_session *s) {
     return true;
 }
 
-void rdmad_rings_taken(struct rdmad_session *s) {
+/* With the lock. An entry before the mark stays as it was submitted until it is taken; what its
+ * owner writes over was taken by then. */
+static bool ring_has_send(const struct rdmad_ring *r, uint64_t channel) {
+    uint32_t i = ringword_peek(&r->daemon->sq_head);
+    if (r->sq_mark - i > r->entries)
+        i = r->sq_mark;
+    for (; i != r->sq_mark; i++) {
+        const struct rdmad_sqe *sqe = &r->sqe[i & (r->entries - 1)];
+        if (__atomic_load_n(&sqe->opcode, __ATOMIC_ACQUIRE) == RDMAD_OP_SEND &&
+            __atomic_load_n(&sqe->lease, __ATOMIC_ACQUIRE) == channel &&
+            (int32_t)(ringword_peek(&r->daemon->sq_head) - i) <= 0)
+            return true;
+    }
+    return false;
+}
+
+/* With the lock. */
+static bool rings_have_send(const struct rdmad_session *s, uint64_t channel) {
+    for (const struct rdmad_ring *r = s->rings; r; r = r->next) {
+        if (!rdmad_ring_is_stale(r) && ring_has_send(r, channel))
+            return true;
+    }
+    return false;
+}
+
+bool rdmad_rings_taken(struct rdmad_session *s, uint64_t channel) {
     struct timespec moment = {.tv_nsec = 20000};
     uint64_t began_ns = rdmad_monotonic_ns();
     uint64_t deadline_ns = began_ns + s->default_timeout_ns;
@@ -211,10 +236,12 @@ void rdmad_rings_taken(struct rdmad_session *s) {
             prod_ns = UINT64_MAX;
         }
         if (rdmad_check_gone(s))
-            return;
+            return true; /* what becomes of it is not up to this daemon */
         pthread_mutex_lock(&s->lock);
     }
+    bool taken = !rings_have_send(s, channel);
     pthread_mutex_unlock(&s->lock);
+    return taken;
 }
 
 /* ---- the blocking cancel's entry ----------------------------------------------------------- */

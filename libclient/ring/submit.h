@@ -16,7 +16,8 @@ void rdmad_ring_take_back(struct rdmad_ring *ring, uint32_t count);
  * False: the daemon is lost. */
 bool rdmad_ring_publish_cancel(struct rdmad_ring *ring, uint32_t target);
 /* Waits until the daemon has taken all that was submitted before on any ring of the session. So a
- * request that is sent afterwards comes after all of that. */
-void rdmad_rings_taken(struct rdmad_session *s);
+ * request that is sent afterwards comes after all of that. False: the default time is over, and a
+ * SEND on channel is among what it has not taken. */
+bool rdmad_rings_taken(struct rdmad_session *s, uint64_t channel);
 
 #endif
