@@ -199,7 +199,9 @@ RDMAD_API int rdmad_send_lease(rdmad_channel *channel, const char *uri);
 /* Receives one and attaches. RDMAD_E_PROTOCOL when the next message is none; it is lost then. At
  * most 128 leases are sent and received at one time in a session (RDMAD_E_LIMIT).
  * On success *out is the caller's to rdmad_lease_free.
- * Errors: as rdmad_recv and rdmad_lease_attach. */
+ * Errors: as rdmad_recv and rdmad_lease_attach, but for RDMAD_E_TIMEOUT: nothing came.
+ * RDMAD_E_UNREACHABLE, too, when a lease came and its owner's daemon did not answer in time: it is
+ * lost unless it is sent again. */
 RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out);
 
 /* ---- rings: asynchronous transfers --------------------------------------------------------- */

@@ -193,6 +193,15 @@ static int copies_read_uri(struct rdmad_session *s, const struct rdmad_cqe *cqe,
     return 0;
 }
 
+/* RDMAD_E_TIMEOUT would say that nothing came; of a daemon that hangs it says that in any call. */
+static int copies_attach(struct rdmad_session *s, const char *uri, rdmad_lease **out) {
+    int rc = rdmad_lease_attach(s, uri, 0, out);
+    if (rc != RDMAD_E_TIMEOUT || rdmad_is_lost(s))
+        return rc;
+    return rdmad_fail(s, RDMAD_E_UNREACHABLE,
+                      "a lease came, and is lost unless it is sent again: %s", rdmad_error_said(s));
+}
+
 int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out) {
     RDMAD_LIVE(channel, CHANNEL);
     struct rdmad_session *s = channel->session;
@@ -214,5 +223,5 @@ int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out) 
     if (!rc)
         rc = copies_read_uri(s, &cqe, place, uri);
     copies_give_place(s, place);
-    return rc ? rc : rdmad_lease_attach(s, uri, 0, out);
+    return rc ? rc : copies_attach(s, uri, out);
 }

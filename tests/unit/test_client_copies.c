@@ -57,3 +57,40 @@ Test(copies, a_copy_that_fails_half_way_is_partly_done) {
     cr_assert_eq(rdmad_write_copy(lease, 0, data, COPY), RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(rdmad_last_outcome(), RDMAD_FAILED_PARTIAL);
 }
+
+/* ---- leases as messages --------------------------------------------------------------------- */
+
+#define A_URI "rdmad://h:1/lease/7?key=00112233445566778899aabbccddeeff"
+
+static bool lease_comes(struct fake_ring *r, const struct rdmad_sqe *sqe) {
+    struct rdmad_cqe cqe = {.user_data = sqe->user_data,
+                            .bytes = sizeof(A_URI) - 1,
+                            .opcode = sqe->opcode,
+                            .flags = RDMAD_CQE_LEASE};
+
+    memcpy(fake.pool[sqe->pool - FAKE_POOL] + sqe->pool_offset, A_URI, sizeof(A_URI));
+    fake_ring_complete(r, &cqe);
+    return true;
+}
+
+static bool owner_is_slow(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                          const void *body) {
+    (void)body;
+    if (h->type == RDMAD_MSG_LEASE_ATTACH)
+        fake_refuse(f, h, RDMAD_E_TIMEOUT, "attaching took longer than 30000 ms");
+    return h->type == RDMAD_MSG_LEASE_ATTACH;
+}
+
+Test(copies, a_lease_that_came_and_was_not_attached_to_in_time_is_not_nothing) {
+    rdmad_channel *channel;
+    rdmad_lease *got;
+
+    cr_assert_eq(rdmad_connect(s, "rdmad://h:1/x", 0, 0, &channel), 0);
+    fake.hook = owner_is_slow;
+    rig_play(lease_comes);
+    cr_assert_eq(rdmad_recv_lease(channel, 100, &got), RDMAD_E_UNREACHABLE,
+                 "nothing seems to come");
+    cr_assert_null(got);
+    cr_assert_str_eq(rdmad_last_error(s), "a lease came, and is lost unless it is sent again: "
+                                          "attaching took longer than 30000 ms");
+}
