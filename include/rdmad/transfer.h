@@ -210,7 +210,7 @@ RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lea
  * On success *out is the caller's to rdmad_ring_destroy.
  * Errors: RDMAD_E_INVAL: no entries, or more than RDMAD_RING_MAX_ENTRIES. RDMAD_E_LIMIT: as many
  * rings as there may be. RDMAD_E_NOMEM: its memory cannot be had. RDMAD_E_PERM: it could not be
- * sealed. */
+ * sealed. RDMAD_E_SYSTEM: no descriptor. */
 RDMAD_API int rdmad_ring_create(rdmad_session *session, uint32_t entries, rdmad_ring **out);
 /* Ops in flight are ended by the daemon first, also when it is lost; their completions are lost.
  * NULL is allowed. */

@@ -11,6 +11,7 @@
  * Failures: a packet that the wire does not allow ends the session on our side: every waiting call
  * returns RDMAD_E_DAEMON_LOST, the socket is shut down so that whoever polls it wakes, and rings
  * complete what they have in flight. So does an end of file in a session that cannot be resumed.
+ * A reply whose descriptors this process has no room for ends its call alone.
  * One that can is away with it; calls wait for the next daemon, and ask that.
  *
  * A daemon that hangs is told from one that is busy by a question that is answered at once. A
@@ -50,6 +51,7 @@ struct control_packet {
     size_t body_size;
     int fds[RDMAD_MSG_MAX_FDS];
     unsigned nfds;
+    bool lacks_fds; /* some came, and could not be had */
 };
 
 /* Whether there is a daemon at the other end of the socket. */
@@ -143,6 +145,15 @@ static const char *packet_check(const struct rdmad_session *s, const struct cont
     return NULL;
 }
 
+/* It is answered, without the descriptors; so the caller knows what the daemon has made. */
+static void call_lacks_fds(struct rdmad_call *c) {
+    c->lacks_fds = true;
+    snprintf(c->text, sizeof(c->text),
+             "rdmad was asked to %s, and there is no descriptor for what it made: this process has "
+             "as many as it may; close some, or raise the limit (ulimit -n)",
+             rdmad_request_words(c->type));
+}
+
 /* Takes what the reply brings over into the call. Returns a sentence when it does not fit it. */
 static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c,
                                  struct control_packet *p) {
@@ -151,22 +162,24 @@ static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c,
     if (p->header.type != (c->type | RDMAD_MSG_REPLY))
         return bad;
     if (p->header.status) {
-        if (p->body_size != sizeof(struct rdmad_msg_error) || p->nfds)
+        if (p->body_size != sizeof(struct rdmad_msg_error) || p->nfds || p->lacks_fds)
             return bad;
         memcpy(c->text, p->body, sizeof(c->text));
         c->text[sizeof(c->text) - 1] = '\0';
     } else {
-        if (p->body_size != c->reply_size || p->nfds != c->nfds)
+        if (p->body_size != c->reply_size || (p->lacks_fds ? !c->nfds : p->nfds != c->nfds))
             return bad;
         if (c->reply_size)
             memcpy(c->reply, p->body, c->reply_size);
         for (unsigned i = 0; i < p->nfds; i++)
             c->fds[i] = p->fds[i];
         p->nfds = 0; /* the caller's now */
-        if (c->accept)
+        if (p->lacks_fds)
+            call_lacks_fds(c);
+        else if (c->accept)
             c->accept(s, c);
     }
-    c->status = p->header.status;
+    c->status = c->lacks_fds ? RDMAD_E_SYSTEM : p->header.status;
     c->version = p->header.version;
     c->resumes = s->resumes;
     c->done = true;
@@ -203,7 +216,8 @@ void rdmad_control_receive(struct rdmad_session *s) {
             rdmad_control_gone(s, hung_up);
             break;
         }
-        if (rc)
+        p.lacks_fds = rc == RDMAD_E_FDS;
+        if (rc && !p.lacks_fds)
             why = "reading from rdmad failed; the session is closed";
         else
             why = packet_check(s, &p, size);
@@ -393,7 +407,7 @@ static void call_ask(struct rdmad_session *s, struct rdmad_call *c) {
         c->fill(s, c, (void *)(uintptr_t)c->request);
     size_t size = packet_make(s, packet, c->type, c->request, c->request_size);
     c->seq = s->seq;
-    c->done = c->cut = false; /* a caller may ask again with the same record */
+    c->done = c->cut = c->lacks_fds = false; /* a caller may ask again with the same record */
     c->next = s->calls;
     s->calls = c;
     call_send(s, c, packet, size);

@@ -46,7 +46,8 @@ struct rdmad_call {
     uint16_t version; /* of the answer */
     uint32_t resumes; /* of the session, when the answer came: which daemon gave it */
     bool done;
-    bool cut; /* its daemon has gone, and the session is AWAY */
+    bool cut;       /* its daemon has gone, and the session is AWAY */
+    bool lacks_fds; /* RDMAD_E_SYSTEM: reply tells what was made, and has to be ended again */
     int status;
     char text[RDMAD_TEXT_MAX + 1];
 };

@@ -176,6 +176,8 @@ static int pool_make(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool 
     if (s->guard)
         request.flags &= ~RDMAD_POOL_HUGETLB; /* which cannot be guarded */
     int rc = rdmad_control_call(s, &call);
+    if (call.lacks_fds)
+        pool_tell_destroy(s, reply.pool, NULL);
     if (rc)
         return rc;
     rc = pool_new(s, fd, request.flags & RDMAD_POOL_HUGETLB, &reply, bytes, out);
@@ -276,9 +278,12 @@ int rdmad_pools_resume(struct rdmad_session *s) {
         size_t bytes = next ? next->bytes : 0;
         done = next ? next->handle : 0;
         fd = next && next->fd >= 0 ? fcntl(next->fd, F_DUPFD_CLOEXEC, 0) : -1;
+        if (next && next->fd >= 0 && fd < 0)
+            rc = rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor to hand pool %llu back with",
+                                  (unsigned long long)done);
         pthread_mutex_unlock(&s->lock);
-        if (!next)
-            return 0;
+        if (!next || rc)
+            return rc;
         rc = pool_resume(s, done, bytes, fd);
         if (fd >= 0)
             close(fd);

@@ -208,6 +208,8 @@ static int ring_make(struct rdmad_session *s, uint32_t entries, bool watched,
 
     *out = NULL;
     rc = rdmad_control_call(s, &call);
+    if (call.lacks_fds)
+        ring_tell_destroy(s, reply.ring);
     if (rc)
         return rc;
     r = ring_set_up(s, &reply, entries, watched, fds, &rc);

@@ -232,7 +232,7 @@ static void resume_refused(struct rdmad_resume *r, int rc) {
     pthread_mutex_lock(&s->lock);
     if (s->state == RDMAD_SESSION_RESUMING) {
         if (rc == RDMAD_E_BUSY || rc == RDMAD_E_LIMIT || rc == RDMAD_E_AGAIN ||
-            rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_NOMEM)
+            rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_NOMEM || rc == RDMAD_E_SYSTEM)
             rdmad_control_gone(s, text);
         else
             rdmad_control_lose(s, rc, text);

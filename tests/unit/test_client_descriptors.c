@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* librdmad in a process that has as many descriptors as it may: a call fails, its session lives. */
+#include "common/memfd.h"
+#include "tests/unit/client_rig.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct rlimit before;
+static uint64_t pool_destroyed, ring_destroyed;
+
+/* No more than that many can be had from now on. */
+static void leave_descriptors(unsigned more) {
+    int fd = dup(0);
+    struct rlimit few = {.rlim_cur = (rlim_t)fd + more, .rlim_max = before.rlim_max};
+
+    cr_assert_geq(fd, 0);
+    close(fd);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+}
+
+static void free_descriptors(void) {
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* The fake daemon is of this process, so what it sends stays open. */
+static bool fill_up(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    static struct fake_ring r;
+    struct rdmad_pool_create_rep made_pool = {.pool = 77, .bytes = 4096};
+    struct rdmad_ring_create_rep made_ring = {.ring = 78, .sq_entries = 4, .cq_entries = 8};
+    size_t bytes = 4096;
+    int fds[4];
+
+    switch (h->type) {
+    case RDMAD_MSG_POOL_CREATE:
+        fds[0] = rdmad_memfd_create("fake", &bytes, false);
+        leave_descriptors(0);
+        fake_send(f, h->type | RDMAD_MSG_REPLY, h->seq, 0, &made_pool, sizeof(made_pool), fds, 1);
+        return true;
+    case RDMAD_MSG_RING_CREATE:
+        fake_ring_make(&r, 4, fds);
+        leave_descriptors(2);
+        fake_send(f, h->type | RDMAD_MSG_REPLY, h->seq, 0, &made_ring, sizeof(made_ring), fds, 4);
+        return true;
+    case RDMAD_MSG_POOL_DESTROY:
+        memcpy(&pool_destroyed, body, sizeof(pool_destroyed));
+        return false;
+    case RDMAD_MSG_RING_DESTROY:
+        memcpy(&ring_destroyed, body, sizeof(ring_destroyed));
+        return false;
+    default:
+        return false;
+    }
+}
+
+static void set_up(void) {
+    fake.outlived = true;
+    rig_set_up();
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TestSuite(descriptors, .init = set_up, .fini = rig_tear_down, .timeout = 20);
+
+static void expect_sentence(const char *words) {
+    cr_assert_not_null(strstr(rdmad_last_error(s), words), "%s", rdmad_last_error(s));
+}
+
+Test(descriptors, a_pool_that_has_none_fails_and_the_session_lives) {
+    rdmad_pool *got;
+
+    fake.hook = fill_up;
+    cr_assert_eq(rdmad_pool_create(s, 4096, 0, &got), RDMAD_E_SYSTEM, "%s", rdmad_last_error(s));
+    expect_sentence("there is no descriptor for what it made");
+    free_descriptors();
+    cr_assert_eq(pool_destroyed, 77, "the daemon keeps a pool that nobody has");
+    fake.hook = NULL;
+    cr_assert_eq(rdmad_pool_create(s, 4096, 0, &got), 0, "%s", rdmad_last_error(s));
+}
+
+Test(descriptors, a_ring_that_lacks_some_fails_and_the_session_lives) {
+    rdmad_ring *got;
+
+    fake.hook = fill_up;
+    cr_assert_eq(rdmad_ring_create(s, 4, &got), RDMAD_E_SYSTEM, "%s", rdmad_last_error(s));
+    expect_sentence("there is no descriptor for what it made");
+    int free_one = dup(0), free_two = dup(0);
+    cr_assert_geq(free_one, 0);
+    cr_assert_geq(free_two, 0, "those that came were not closed");
+    free_descriptors();
+    cr_assert_eq(ring_destroyed, 78, "the daemon keeps a ring that nobody has");
+    fake.hook = NULL;
+    cr_assert_eq(rdmad_ring_create(s, 4, &got), 0, "%s", rdmad_last_error(s));
+}
+
+/* ---- at the next daemon --------------------------------------------------------------------- */
+
+static bool filled; /* atomic */
+
+static bool fill_up_at_resume(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                              const void *body) {
+    (void)f;
+    (void)body;
+    if (h->type == RDMAD_MSG_SESSION_RESUME && !__atomic_load_n(&filled, __ATOMIC_ACQUIRE)) {
+        leave_descriptors(0);
+        __atomic_store_n(&filled, true, __ATOMIC_RELEASE);
+    }
+    return false;
+}
+
+Test(descriptors, a_session_that_lacks_some_to_be_resumed_is_resumed_when_there_are) {
+    fake.hook = fill_up_at_resume;
+    rig_daemon_follows();
+    while (!__atomic_load_n(&filled, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    usleep(100000);
+    free_descriptors();
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
