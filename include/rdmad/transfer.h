@@ -337,7 +337,7 @@ RDMAD_API int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_
  * completion, once. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek
  * and dispatch, or RDMAD_E_DAEMON_LOST when the daemon is lost and every completion was taken.
  * Returns of rdmad_ring_fd: the descriptor, which stays the ring's.
- * Errors: RDMAD_E_SYSTEM, of rdmad_ring_fd: it could not be made. */
+ * Errors: RDMAD_E_SYSTEM, of rdmad_ring_fd: it could not be made; nothing has changed then. */
 RDMAD_API int rdmad_ring_arm(rdmad_ring *ring);
 RDMAD_API int rdmad_ring_fd(rdmad_ring *ring);
 

@@ -32,6 +32,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LOOKS_PER_CLOCK 1024u
 #define CHECK_EVERY_NS UINT64_C(10000000)
@@ -456,12 +457,27 @@ int rdmad_ring_arm(rdmad_ring *r) {
     return RDMAD_E_AGAIN;
 }
 
+/* Of a ring that the next daemon makes anew: what wakes event loops is another descriptor then. */
+static int ring_make_fd(struct rdmad_ring *r) {
+    struct epoll_event e = {.events = EPOLLIN};
+    int wakes = r->state == RDMAD_RING_LIVE ? r->wakeup : r->session->back_fd;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, wakes, &e)) {
+        int rc =
+            rdmad_fail_errno(r->session, RDMAD_E_SYSTEM, "cannot make the descriptor of ring %llu",
+                             (unsigned long long)r->handle);
+        if (epoll >= 0)
+            close(epoll);
+        return rc;
+    }
+    return r->epoll = epoll;
+}
+
 int rdmad_ring_fd(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
+    if (rdmad_is_inherited(r->session))
+        return rdmad_fail_lost(r->session);
     if (r->session->back_fd < 0)
         return r->wakeup;
-    if (r->epoll < 0 && (r->epoll = epoll_create1(EPOLL_CLOEXEC)) >= 0)
-        loop_change(r->epoll, EPOLL_CTL_ADD,
-                    r->state == RDMAD_RING_LIVE ? r->wakeup : r->session->back_fd);
-    return r->epoll >= 0 ? r->epoll : r->wakeup;
+    return r->epoll >= 0 ? r->epoll : ring_make_fd(r);
 }

@@ -94,6 +94,16 @@ Test(descriptors, a_ring_that_lacks_some_fails_and_the_session_lives) {
     cr_assert_eq(rdmad_ring_create(s, 4, &got), 0, "%s", rdmad_last_error(s));
 }
 
+Test(descriptors, a_rings_own_that_cannot_be_made_is_an_error_and_no_other_one) {
+    leave_descriptors(0);
+    cr_assert_eq(rdmad_ring_fd(ring), RDMAD_E_SYSTEM);
+    expect_sentence("cannot make the descriptor of ring 2");
+    free_descriptors();
+    int fd = rdmad_ring_fd(ring);
+    cr_assert_geq(fd, 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(rdmad_ring_fd(ring), fd);
+}
+
 /* ---- at the next daemon --------------------------------------------------------------------- */
 
 static bool filled; /* atomic */
