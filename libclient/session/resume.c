@@ -376,15 +376,13 @@ static void *resume_main(void *unused) {
     return NULL;
 }
 
-/* With the list's lock. */
+/* With the list's lock. Without a thread sessions are as they were before they could be resumed. */
 static bool resume_start(void) {
     pthread_attr_t attr;
     sigset_t all, old;
     pthread_t thread;
     if (running)
         return true;
-    if (wake_fd < 0 && (wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-        return false;
     sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -427,24 +425,37 @@ static bool resume_take_losses(struct rdmad_event_source *source, struct rdmad_e
     return false;
 }
 
-static int resume_offer(struct rdmad_session *s, struct rdmad_resume_proof *proof) {
+/* offered: whether it can be resumed, which an older daemon does not know. */
+static int resume_offer(struct rdmad_session *s, struct rdmad_resume_proof *proof, bool *offered) {
     struct rdmad_resume_offer_req request = {.reserved = 0};
     struct rdmad_resume_offer_rep reply;
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RESUME_OFFER, request, reply), .quiet = true};
     int rc = rdmad_control_call(s, &call);
+    *offered = !rc;
     if (!rc)
         *proof = reply.proof;
+    else if (rdmad_is_lost(s))
+        return rdmad_fail_lost(s);
+    else if (rc == RDMAD_E_TYPE || rc == RDMAD_E_UNSUPPORTED)
+        return 0; /* it is as good as any session has been */
+    else
+        rdmad_fail(s, rc, "%s", call.text);
     return rc;
 }
 
-/* From now on the thread watches it. */
-static bool resume_list(struct rdmad_resume *r) {
+/* From now on the thread watches it, if there is one. */
+static int resume_list(struct rdmad_resume *r, bool *listed) {
     struct rdmad_session *s = r->session;
     struct rdmad_resume **at;
-    int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    int rc = 0, fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_lock(&list_lock);
-    bool good = fd >= 0 && resume_start();
-    if (good) {
+    if (wake_fd < 0 && fd >= 0)
+        wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0 || wake_fd < 0)
+        rc = rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor to resume the session by");
+    *listed = !rc && resume_start();
+    if (*listed) {
+        s->resume = r;
         s->back_fd = fd;
         for (at = &list; *at; at = &(*at)->next)
             ;
@@ -452,13 +463,14 @@ static bool resume_list(struct rdmad_resume *r) {
         (void)eventfd_write(wake_fd, 1);
     }
     pthread_mutex_unlock(&list_lock);
-    if (!good && fd >= 0)
+    if (!*listed && fd >= 0)
         close(fd);
-    return good;
+    return rc;
 }
 
 int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name) {
     struct rdmad_resume *r = calloc(1, sizeof(*r));
+    bool offered, listed = false;
     if (!r)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     r->session = s;
@@ -466,16 +478,12 @@ int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address,
     snprintf(r->name, sizeof(r->name), "%s", name);
     r->source.take = resume_take_event;
     r->losses.take = resume_take_losses;
-    if (resume_offer(s, &r->proof)) { /* it is as good as any session has been */
+    int rc = resume_offer(s, &r->proof, &offered);
+    if (!rc && offered)
+        rc = resume_list(r, &listed);
+    if (!listed)
         free(r);
-        return rdmad_is_lost(s) ? rdmad_fail_lost(s) : 0;
-    }
-    s->resume = r;
-    if (resume_list(r))
-        return 0;
-    s->resume = NULL; /* no thread, or no descriptor: the same */
-    free(r);
-    return 0;
+    return rc;
 }
 
 void rdmad_resume_free(struct rdmad_session *s) {

@@ -128,3 +128,48 @@ Test(descriptors, a_session_that_lacks_some_to_be_resumed_is_resumed_when_there_
     free_descriptors();
     rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
 }
+
+/* ---- a session that is to be resumed and cannot be ------------------------------------------ */
+
+static int refuses_with;
+static bool full;
+
+static bool offers_badly(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                         const void *body) {
+    (void)body;
+    if (h->type != RDMAD_MSG_RESUME_OFFER)
+        return false;
+    if (full)
+        leave_descriptors(0);
+    if (refuses_with)
+        fake_refuse(f, h, refuses_with, "out of memory for an offer");
+    return refuses_with;
+}
+
+static int open_there(void) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+
+    fake = (struct fake_daemon){.outlived = true, .hook = offers_badly};
+    fake_start(&fake);
+    o.runtime_dir = fake.dir;
+    s = NULL;
+    int rc = rdmad_open(&o, &s);
+    free_descriptors();
+    rdmad_close(s);
+    fake_stop(&fake);
+    return rc;
+}
+
+Test(not_resumable, a_session_that_cannot_be_resumed_is_not_opened_as_if_it_could, .timeout = 20) {
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    refuses_with = RDMAD_E_NOMEM;
+    cr_assert_eq(open_there(), RDMAD_E_NOMEM, "the daemon had no memory");
+    cr_assert_str_eq(rdmad_last_error(NULL), "out of memory for an offer");
+    refuses_with = RDMAD_E_TYPE;
+    cr_assert_eq(open_there(), 0, "an older daemon: %s", rdmad_last_error(NULL));
+    refuses_with = 0;
+    full = true;
+    cr_assert_eq(open_there(), RDMAD_E_SYSTEM, "there is no descriptor for it");
+    cr_assert_not_null(strstr(rdmad_last_error(NULL), "no descriptor to resume the session by"),
+                       "%s", rdmad_last_error(NULL));
+}
