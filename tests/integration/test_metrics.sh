@@ -51,9 +51,10 @@ port=$(first_line "$work/port" "$holder")
 with_door late "127.0.0.1:$port"
 [ -z "$(at late)" ] || fail "metrics at $(at late), where another listens"
 grep -q "metrics.listen: cannot listen on 127.0.0.1 port $port: Address already in use" "$work/late.log" || fail "nothing in the log"
+sleep 5 # it is looked at every two, and not once only
 kill "$holder"
 wait "$holder" || true
-for ((i = 0; i < 600; i++)); do
+for ((i = 0; i < 200; i++)); do
     [ "$(at late)" != "127.0.0.1:$port" ] || break
     sleep 0.1
 done
