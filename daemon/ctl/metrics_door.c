@@ -36,9 +36,8 @@ struct door {
     int fd;                     /* of a port */
     struct sockaddr_storage at; /* where that is, or will be */
     socklen_t at_size;
-    struct event *retry;       /* somebody else has it */
     struct event *accepts;     /* of fd */
-    struct event *again;       /* it could not accept, and tries again later */
+    struct event *again;       /* it could not accept, or not listen, and tries again later */
     struct listener *listener; /* of a path */
     struct list conns;
     unsigned nconns;
@@ -207,11 +206,6 @@ static void on_connected(evutil_socket_t fd, short what, void *arg) {
     }
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg) {
-    (void)fd, (void)what;
-    let_in(arg);
-}
-
 /* Says in where that metrics are there, too. */
 static void add_place(struct metrics *m, const char *place) {
     size_t n = strlen(m->where);
@@ -252,14 +246,16 @@ static int port_serve(struct door *d, struct error *err) {
 
 static void port_wait(struct door *d) {
     const struct timeval span = {.tv_sec = RETRY_S};
-    event_add(d->retry, &span);
+    event_add(d->again, &span);
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *arg) {
+static void on_again(evutil_socket_t fd, short what, void *arg) {
     struct door *d = arg;
     struct error err;
     (void)fd, (void)what;
-    if (port_bind(d))
+    if (d->fd >= 0)
+        let_in(d);
+    else if (port_bind(d))
         port_wait(d);
     else if (port_serve(d, &err))
         LOG(WARNING, ("%s", err.text));
@@ -274,7 +270,6 @@ static int listen_at(struct door *d, const char *host, uint16_t port, struct err
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-    struct event_base *base = d->metrics->state->base;
     struct addrinfo *ai = NULL;
     char number[8];
     snprintf(number, sizeof(number), "%u", (unsigned)port);
@@ -283,9 +278,8 @@ static int listen_at(struct door *d, const char *host, uint16_t port, struct err
     memcpy(&d->at, ai->ai_addr, ai->ai_addrlen);
     d->at_size = ai->ai_addrlen;
     freeaddrinfo(ai);
-    d->retry = evtimer_new(base, on_retry, d);
-    d->again = evtimer_new(base, on_again, d);
-    if (!d->retry || !d->again)
+    d->again = evtimer_new(d->metrics->state->base, on_again, d);
+    if (!d->again)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for metrics.listen");
     if (!port_bind(d))
         return port_serve(d, err);
@@ -371,7 +365,6 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
 static void door_close(struct door *d) {
     event_drop(d->accepts);
     event_drop(d->again);
-    event_drop(d->retry);
     d->accepts = NULL;
     if (d->listener)
         listener_free(d->listener);
