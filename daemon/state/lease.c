@@ -364,7 +364,7 @@ bool attachment_hand_over(struct attachment *a) {
 static void lease_set_deadline(struct lease *l, uint64_t deadline_ns) {
     l->deadline_ns = deadline_ns;
     probe_lease_renewed(l->id, clock_left(state_now(l->state), deadline_ns));
-    renewal_tell(leases_renewals(l->state->leases), l, l->parent != NULL);
+    renewal_tell(leases_renewals(l->state->leases), l);
     l->busy++;
     list_for_each (node, &l->children) {
         struct lease *child = list_entry(node, struct lease, sibling);

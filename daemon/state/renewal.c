@@ -72,10 +72,10 @@ void renewals_fini(struct renewals *rs) {
     timer_unset(&rs->state->timers, &rs->pass);
 }
 
-void renewal_tell(struct renewals *rs, struct lease *l, bool later) {
+void renewal_tell(struct renewals *rs, struct lease *l) {
     if (!list_empty(&l->behind))
-        return; /* its turn comes */
-    if (!later)
+        return;     /* its turn comes */
+    if (!l->parent) /* a part is one of many that the same request moves */
         tell_some(l, RENEWAL_AT_ONCE);
     if (!first_behind(l))
         return;

@@ -29,8 +29,8 @@ struct renewals {
 void renewals_init(struct renewals *rs, struct state *st);
 void renewals_fini(struct renewals *rs); /* every lease has ended */
 
-/* deadline_ns of l has moved. later: nobody hears at once, for it is one of many. */
-void renewal_tell(struct renewals *rs, struct lease *l, bool later);
+/* deadline_ns of l has moved. */
+void renewal_tell(struct renewals *rs, struct lease *l);
 /* l is not LIVE any more: nobody needs to hear. */
 void renewal_end(struct lease *l);
 
