@@ -253,6 +253,12 @@ static void setup_many(void) {
 
 TestSuite(many, .init = setup_many, .timeout = 60);
 
+static void deep_client_up(struct rig_client *x) {
+    rig_client_up(&rig, x, 512, 512, 4096);
+    rig_lease_local(x, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns, &audit);
+    rig_lease(x, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+}
+
 static void put_many(struct rig_client *x) {
     struct rdmad_sqe sqe = {
         .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = REMOTE, .length = 4096};
@@ -286,10 +292,7 @@ Test(many, a_turn_starts_a_bounded_number_and_some_of_each_session) {
     unsigned left[CROWD], done[CROWD] = {0}, all = 0;
     bool closed[CROWD];
     for (unsigned i = 0; i < CROWD; i++) {
-        rig_client_up(&rig, &of[i], 512, 512, 4096);
-        rig_lease_local(&of[i], LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns,
-                        &audit);
-        rig_lease(&of[i], &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+        deep_client_up(&of[i]);
         put_many(&of[i]);
     }
     rig_settle(&rig);
@@ -331,9 +334,7 @@ Test(many, a_broken_chain_is_work_until_its_last_op_has_ended) {
                             .lease = REMOTE,
                             .length = 4096,
                             .user_data = 1};
-    rig_client_up(&rig, &x, 512, 512, 4096);
-    rig_lease_local(&x, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns, &audit);
-    rig_lease(&x, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+    deep_client_up(&x);
     rig_put(&x, &sqe);
     sqe.lease = LOCAL;
     for (sqe.user_data = 2; sqe.user_data < WAITING + 2; sqe.user_data++)
@@ -374,10 +375,7 @@ Test(many, ops_of_a_lease_that_ends_sooner_hear_of_it_a_few_a_turn) {
     uint64_t sooner_ns = sim_now() + SECONDS * NSEC_PER_SEC;
     sim_script()->hold_atomics = true; /* what the others wait for */
     for (unsigned i = 0; i < SESSIONS; i++) {
-        rig_client_up(&rig, &of[i], 512, 512, 4096);
-        rig_lease_local(&of[i], LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns,
-                        &audit);
-        rig_lease(&of[i], &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+        deep_client_up(&of[i]);
         struct rdmad_sqe sqe = {.opcode = RDMAD_OP_FADD, .lease = REMOTE, .length = 8, .swap = 1};
         rig_put(&of[i], &sqe);
         sqe = (struct rdmad_sqe){.opcode = RDMAD_OP_WRITE,

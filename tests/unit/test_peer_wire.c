@@ -2,6 +2,7 @@
 /*
  * Messages between daemons: what goes in comes out, and whatever is malformed has its own sentence.
  */
+#include "daemon/config/schema.h"
 #include "daemon/peer/wire/wire.h"
 #include "tests/unit/peer_samples.h"
 #include <criterion/criterion.h>
@@ -276,4 +277,10 @@ Test(peer_wire, texts_are_terminated_zero_filled_and_printable) {
     text[RDMAD_TEXT_MAX] = 0;
     cr_assert_eq(peer_wire_decode(frame, length, &m, NULL), 0);
     cr_expect_str_eq(m.bye.text, "a?[31m?b");
+}
+
+/* The wire's bound and the setting's are one: a channel at the last worker would else be refused.
+ */
+Test(peer_wire, every_worker_that_a_daemon_can_have_can_be_named) {
+    cr_assert_eq(setting_find("workers")->max, PEER_WORKERS);
 }
