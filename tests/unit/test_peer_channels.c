@@ -233,6 +233,19 @@ Test(peer_channels, named_addresses_are_dialled_while_the_administrator_allows_i
     cr_expect_eq(peers_count(rig.st.peers), 2, "somebody was dialled");
 }
 
+/* Each that is dialled takes a place of the user who accepts. */
+Test(peer_channels, a_peer_is_dialled_back_at_one_port) {
+    bound();
+    struct peer_msg m = req(REF);
+    m.chan_req.port++;
+    raw_send(in, &m);
+    expect_refuse(RDMAD_E_PERM, "a daemon listens on one");
+    cr_expect_eq(sv->offered, 1, "the client is not even asked");
+    names("");
+    AWAIT(sv->waiting == 1);
+    cr_expect_eq(peers_count(rig.st.peers), 2, "another was dialled");
+}
+
 Test(peer_channels, an_address_where_nobody_listens_is_told) {
     asked();
     raw_close(listener);

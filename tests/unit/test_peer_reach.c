@@ -6,6 +6,7 @@
 #include "daemon/state/channel.h"
 #include "daemon/state/names.h"
 #include "daemon/state/policy.h"
+#include "daemon/state/service.h"
 #include "tests/unit/tls_end.h"
 
 static struct session *user;
@@ -187,4 +188,51 @@ Test(peer_reach, a_tenant_sees_no_more_by_another_address_of_its_daemon) {
     peer_list(user, &q, listed, &done);
     AWAIT(done.calls == 1);
     cr_expect_eq(done.code, 0, "who is no tenant: %s", done.text);
+}
+
+/* ---- what a peer asks of a session --------------------------------------------------------- */
+
+static struct peer_msg channel_req(const char *service) {
+    struct peer_msg m = {.type = PEER_MSG_CHAN_REQ, .chan_req = {.ref = 7, .port = port}};
+    m.chan_req.kind = m.chan_req.asked = RDMAD_CHANNEL_RELIABLE;
+    strcpy(m.chan_req.service, service);
+    return m;
+}
+
+static struct service *offered(void) {
+    const struct service_terms terms = {.backlog = 8, .name = "far"};
+    struct service *sv;
+    cr_assert_eq(service_listen(user, &terms, &sv, NULL), 0);
+    return sv;
+}
+
+/* Its way back would be dialled for that user. */
+Test(peer_reach, a_channel_comes_from_a_peer_that_the_services_user_may_reach) {
+    const struct peer_msg m = channel_req("far");
+    struct service *sv = offered();
+    struct end *e = greet();
+    may_reach("127.0.0.*");
+    end_say(e, &m);
+    struct peer_chan_refuse refuse = end_expect(e, PEER_MSG_CHAN_REFUSE).chan_refuse;
+    cr_expect_eq(refuse.status, RDMAD_E_PERM, "%d %s", refuse.status, refuse.text);
+    cr_expect(strstr(refuse.text, "reach the daemon \"raw\""), "%s", refuse.text);
+    cr_expect_eq(sv->offered, 0, "its program was asked");
+    may_reach("ra*");
+    end_say(e, &m);
+    AWAIT(sv->waiting == 1);
+    end_free(e);
+}
+
+Test(peer_reach, in_clear_the_address_that_it_comes_from_decides) {
+    const struct peer_msg m = channel_req("far");
+    struct service *sv = offered();
+    identity_stop(&rig.st);
+    struct raw *r = raw_greet();
+    may_reach("raw");
+    raw_send(r, &m);
+    cr_expect_eq(raw_expect(r, PEER_MSG_CHAN_REFUSE).chan_refuse.status, RDMAD_E_PERM);
+    may_reach("127.0.0.1");
+    raw_send(r, &m);
+    AWAIT(sv->waiting == 1);
+    raw_close(r);
 }

@@ -383,6 +383,30 @@ Test(peer_rights, what_its_links_hold_counts_as_opened_until_they_are_gone) {
     end_free(e);
 }
 
+Test(peer_rights, a_refused_link_hides_no_other_refusal_from_the_audit) {
+    static struct fabric_ops device;
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.hello.size = 1};
+    struct peer_msg wrong = raw_attach_req(lease, 8, 0);
+    device = fake_fabric;
+    device.target_bytes = 1000;
+    fake_fabrics[0] = &device;
+    rig.config.verbs_links_per_peer = 3;
+    struct end *e = greet();
+    cr_assert_eq(attach_of(e, lease, 5).status, 0);
+    may.registered_bytes = lease->terms.length;
+    refusals = 0;
+    end_say(e, &m);
+    cr_assert_eq(end_expect(e, PEER_MSG_LINK_REP).link_rep.status, RDMAD_E_LIMIT);
+    cr_expect_eq(refusals, 1);
+    wrong.attach_req.key[0] ^= 1;
+    memset(wrong.attach_req.name, 0, sizeof(wrong.attach_req.name));
+    wrong.attach_req.lease = lease->id;
+    end_say(e, &wrong);
+    cr_assert_neq(end_expect(e, PEER_MSG_ATTACH_REP).attach_rep.status, 0);
+    cr_expect_eq(refusals, 2, "%u lines for a link and a wrong key", refusals);
+    end_free(e);
+}
+
 Test(peer_rights, channels_count_for_all_connections_of_a_name) {
     struct service_terms terms = {.backlog = 8, .name = "svc"};
     struct end *e = greet(), *again = greet_again();

@@ -10,6 +10,7 @@
 #include "daemon/peer/connect/dial.h"
 #include "daemon/peer/connect/dial_back.h"
 #include "daemon/peer/connect/rights.h"
+#include "daemon/peer/control/admit.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/tables.h"
 #include "daemon/state/channel_away.h"
@@ -33,14 +34,13 @@ void chan_bind_back(struct chan *c) {
 
 /* end is our end now. */
 static void chan_dial_back(struct chan *c, struct channel *end, uint64_t timeout_ns) {
-    struct peers *ps = c->in->peers;
     const char *host = c->host[0] ? c->host : c->in->ip;
     struct error err;
 
     chan_enter(c, CHAN_DIALLING);
     chan_give_way(c, end);
-    if (chan_start_timer(c, timeout_ns, &err) || dial_back_check(c->in, host, c->port, &err) ||
-        peer_dial(ps, host, c->port, session_user_id(end->session), &c->out, &err)) {
+    if (chan_start_timer(c, timeout_ns, &err) ||
+        dial_back(c->in, host, c->port, session_user_id(end->session), &c->out, &err)) {
         c->out = NULL;
         chan_fail(c, &err);
         return;
@@ -99,7 +99,7 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
     return c;
 }
 
-/* Whether p may have another channel with that service here. */
+/* Whether p may have another channel here. */
 static int check_peer(struct peer *p, const struct peer_chan_req *m, struct error *err) {
     const struct state *st = p->peers->state;
     uint64_t max = st->config->max_peer_attaches;
@@ -114,6 +114,15 @@ static int check_peer(struct peer *p, const struct peer_chan_req *m, struct erro
     return dial_back_check(p, m->host, m->port, err);
 }
 
+/* The service that it asks for, if that one's user may reach p. */
+static int find_service(struct peer *p, const struct peer_chan_req *m, struct service **out,
+                        struct error *err) {
+    int rc = check_peer(p, m, err);
+    if (!rc)
+        rc = service_find(p->peers->state, m->service, out, err);
+    return rc ? rc : admit_session(p, (*out)->session, err);
+}
+
 static int chan_no_memory(const struct peer *p, struct error *err) {
     return error_set(err, RDMAD_E_NOMEM, "%s has no memory for one more channel",
                      p->peers->state->node_name);
@@ -126,8 +135,7 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
     struct service *sv;
     struct error err;
 
-    if (check_peer(p, m, &err) == 0 && service_find(p->peers->state, m->service, &sv, &err) == 0 &&
-        !(c = chan_offered(p, m)))
+    if (find_service(p, m, &sv, &err) == 0 && !(c = chan_offered(p, m)))
         chan_no_memory(p, &err);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)
         return;
@@ -149,7 +157,7 @@ static struct channel *find_away(struct peer *p, const struct peer_chan_req *m, 
     struct channel *ch = channel_away_find(p->peers->state, m->token, true);
     const struct channel *parted = ch ? NULL : channel_parted_find(p->peers->state, m->token, true);
     if (ch && was_with(p, m, ch))
-        return ch;
+        return admit_session(p, ch->session, err) ? NULL : ch;
     if (ch)
         error_set(err, RDMAD_E_PERM, "the channel was with somebody else");
     else if (parted && was_with(p, m, parted))

@@ -9,10 +9,14 @@
  * our own choice. A daemon that listens on one address also dials from it (dial.c), so this is
  * enough on hosts with several addresses, too. Where addresses are translated on the way, or the
  * families differ, peer.dial_named allows the rest.
+ *
+ * Whom we dial takes a place of the user who accepts, and a peer could name a thousand ports at its
+ * address. A daemon listens on one as long as it lives: the first that was dialled is the peer's.
  */
 #include "daemon/peer/connect/dial_back.h"
 #include "daemon/base/address.h"
 #include "daemon/base/log.h"
+#include "daemon/peer/connect/dial.h"
 #include <string.h>
 
 /* Without the interface of a link-local one. */
@@ -31,8 +35,21 @@ static bool dial_back_same(const char *a, const char *b) {
     return dial_back_parse(a, &x) && dial_back_parse(b, &y) && memcmp(&x, &y, sizeof(x)) == 0;
 }
 
+static int dial_back_refuse(const struct peer *p, const struct error *why) {
+    LOG_LIMITED_OF(peer_log(p), NOTICE, ("a channel is refused: %s", why->text),
+                   FIELD_U64("PEER", p->id));
+    return why->code;
+}
+
 int dial_back_check(const struct peer *p, const char *host, uint16_t port, struct error *err) {
     struct peers *ps = p->peers;
+    if (p->listens_at && p->listens_at != port) {
+        error_set(err, RDMAD_E_PERM,
+                  "%.40s at %s was dialled back at port %u before and names port %u now: a daemon "
+                  "listens on one",
+                  p->name, p->ip, p->listens_at, port);
+        return dial_back_refuse(p, err);
+    }
     if (!host[0] || dial_back_same(host, p->ip) || ps->state->config->peer_dial_named ||
         peers_find_dialled(ps, host, port))
         return 0;
@@ -41,7 +58,15 @@ int dial_back_check(const struct peer *p, const char *host, uint16_t port, struc
         "%.40s connects from %s and names %.64s to be dialled back, which %.40s does not: let "
         "it listen on the address that it connects from, or set peer.dial_named there",
         p->name, p->ip, host, ps->state->node_name);
-    LOG_LIMITED_OF(peer_log(p), NOTICE, ("a channel is refused: %s", err->text),
-                   FIELD_U64("PEER", p->id));
-    return err->code;
+    return dial_back_refuse(p, err);
+}
+
+int dial_back(struct peer *p, const char *host, uint16_t port, struct user_id user,
+              struct peer **out, struct error *err) {
+    int rc = dial_back_check(p, host, port, err);
+    if (!rc)
+        rc = peer_dial(p->peers, host, port, user, out, err);
+    if (!rc)
+        p->listens_at = port;
+    return rc;
 }

@@ -8,8 +8,14 @@
 #include "daemon/peer/control/admit.h"
 #include "daemon/state/policy.h"
 
+static const char *admit_name(const struct peer *p) {
+    if (p->secured)
+        return p->certificate.name;
+    return p->outgoing ? p->host : p->ip;
+}
+
 int admit_session(const struct peer *p, const struct session *s, struct error *err) {
     if (p->stage != PEER_UP || p->is_self)
         return 0;
-    return policy_check_peer(&s->policy, p->secured ? p->certificate.name : p->host, err);
+    return policy_check_peer(&s->policy, admit_name(p), err);
 }
