@@ -27,6 +27,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define ROOM_WAITING_MAX (2 * PEER_UNGREETED_MAX) /* accept.c lets no more in */
+
 /* A peer that connects is known by its address, one that we dial by the user who wanted it. */
 static bool room_same_source(const struct peer *a, const struct peer *b) {
     if (a->outgoing)
@@ -160,12 +162,22 @@ static bool room_waits(const struct peer *p) {
     return peer_is_ungreeted(p) && !p->ending;
 }
 
-static unsigned room_ungreeted_of(const struct peer *one) {
+/* Oldest first. They are few, whoever else is connected. */
+static unsigned room_waiting(const struct peers *ps, struct peer *out[ROOM_WAITING_MAX]) {
     unsigned n = 0;
-    list_for_each (node, &one->peers->all) {
-        const struct peer *p = list_entry(node, struct peer, node);
-        n += room_waits(p) && room_same_source(p, one);
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (n < ROOM_WAITING_MAX && room_waits(p))
+            out[n++] = p;
     }
+    return n;
+}
+
+static unsigned room_count_of(const struct peer *one, struct peer *const waiting[],
+                              unsigned count) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < count; i++)
+        n += room_same_source(waiting[i], one);
     return n;
 }
 
@@ -175,11 +187,11 @@ static bool room_has_answered(const struct peer *p) {
 }
 
 void room_drop_ungreeted(struct peer *newcomer) {
-    struct peer *found = NULL;
-    unsigned most = 0;
-    list_for_each (node, &newcomer->peers->all) {
-        struct peer *p = list_entry(node, struct peer, node);
-        unsigned n = p != newcomer && room_waits(p) ? room_ungreeted_of(p) : 0;
+    struct peer *waiting[ROOM_WAITING_MAX], *found = NULL;
+    unsigned most = 0, count = room_waiting(newcomer->peers, waiting);
+    for (unsigned i = 0; i < count; i++) {
+        struct peer *p = waiting[i];
+        unsigned n = p == newcomer ? 0 : room_count_of(p, waiting, count);
         if (n > most || (found && n == most && room_same_source(p, found) &&
                          room_has_answered(found) && !room_has_answered(p))) {
             most = n;
