@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.c - ends some ops: those of a lease or pool for the control thread, those of a name for a
- * client.
+ * cancel.c - a client ends some of its ops by their name.
  *
  * CANCEL names ops of its own ring by their user_data: all that have it. The user_data of a batch's
  * last entry, once that was taken, names all members of the batch; a member's own names it alone.
@@ -9,51 +8,12 @@
  * an op is told by the op's own cqe, which may come before CANCEL's or after it. An op that was
  * done before the cancellation reached it ends as done.
  *
- * What the control thread ends is found without a search: a ring and a lease have lists of their
- * ops, and a pool of its receives. A pool's other ops end by themselves, and a session has few of
- * those. Where there may be many they are doomed, and some end each turn (ends.c).
+ * What the control thread ends is ends.c's.
  */
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/batch.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/names.h"
-
-/* Not walked in place: the end of one op may be the end of another. */
-static void cancel_in(struct worker *w, struct list *ops, const struct op_pool *pool, int status) {
-    struct list left;
-    list_init(&left);
-    list_splice(&left, ops);
-    for (struct list *pos; (pos = list_pop(&left));) {
-        struct op *op = list_entry(pos, struct op, home_node);
-        list_append(ops, pos);
-        if (op->pool == pool)
-            op_cancel(w, op, status);
-    }
-}
-
-void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status) {
-    pool->ending = true;
-    list_splice(&pool->doomed, &pool->waits);
-    if (!pool->inflight)
-        return;
-    cancel_in(s->worker, &s->own, pool, status);
-    list_for_each (pos, &s->every_ring)
-        cancel_in(s->worker, &list_entry(pos, struct op_ring, session_node)->ops, pool, status);
-}
-
-void ops_cancel_lease(struct worker *w, struct op_lease *lease, ops_pick *pick, int status) {
-    struct list left;
-    list_init(&left);
-    list_splice(&left, &lease->ops);
-    for (struct list *pos; (pos = list_pop(&left));) {
-        struct op *op = list_entry(pos, struct op, holds_node);
-        list_append(&lease->ops, pos);
-        if (!pick || pick(op))
-            op_cancel(w, op, status);
-    }
-}
-
-/* ---- by name ----------------------------------------------------------------------------- */
 
 /* The end of one may end others, and with the last b is freed. */
 static uint32_t cancel_members(struct worker *w, struct op_batch *b) {

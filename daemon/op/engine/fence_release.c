@@ -41,12 +41,21 @@ static void admit_late(struct worker *w, struct op *op) {
     rings_dirty(w, r);
 }
 
+/* What it needs ends just now, and ends.c has not come to it yet. */
+static int is_ending(const struct op *op) {
+    if (op->pool && op->pool->ending)
+        return RDMAD_E_CANCELED;
+    return op->lease ? op->lease->reason : 0;
+}
+
 static void fence_release(struct worker *w, struct op *op) {
     assert(op->fence == OP_BEHIND || op->fence == OP_UNLINKED);
     bool unlinked = op->fence == OP_UNLINKED;
     list_remove(&op->node);
     op->fence = OP_UNFENCED;
     int broken = chain_start(op->ring, op->order, op->flags, unlinked);
+    if (!broken)
+        broken = is_ending(op);
     if (broken) { /* nothing of it began, not even what its kind would cancel */
         op->stopped = true;
         op->status = broken;

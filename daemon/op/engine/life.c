@@ -90,6 +90,7 @@ static uint64_t *lane_queue(const struct op *op) {
 
 static void wait_home(struct op_ring *r, struct op *op) {
     r->session->waits++;
+    r->nwaits++;
     list_append(&r->waits, &op->home_node);
     if (op->pool)
         list_append(&op->pool->waits, &op->holds_node);
@@ -215,8 +216,10 @@ static void uncount(struct worker *w, struct op *op) {
         if (r->tagged)
             ring_forget_names(r);
     }
-    if (!op->charged)
+    if (!op->charged) {
+        r->nwaits--;
         waits_ended(s);
+    }
     r->moving -= op->fence == OP_MOVING;
     if (!list_empty(&r->behind) && list_empty(&r->fence_node))
         list_append(&w->fences, &r->fence_node);

@@ -120,6 +120,7 @@ struct op_session {
     struct list every_ring;   /* of struct op_ring, those being dropped too */
     struct list own;          /* of struct op: the daemon's, which have no ring */
     struct list doomed;       /* those of own that ends.c has */
+    uint32_t to_look_at;      /* so many of own, from the first on; ends.c */
     struct per_turn ends;     /* of its ops; ends.c */
     struct per_turn releases; /* of its ops that a fence held; fence_release.c */
     struct op_user *user;     /* whose it is, at this worker; user.h */
@@ -175,12 +176,14 @@ struct op_ring {
     uint64_t last_bytes;         /* of the op that was the last under way; UINT64_MAX: not such
                                     an op as makes a ring prompt */
     struct list session_node;
-    struct list ops;    /* of struct op: those that end by themselves, */
-    struct list waits;  /* and RECV and NOTIFIED, */
-    struct list doomed; /* and of both those that ends.c has */
-    bool ending;        /* nothing that waits on it begins any more */
-    uint32_t inflight;  /* both */
-    bool tagged;        /* these are in tags; names.c */
+    struct list ops;     /* of struct op: those that end by themselves, */
+    struct list waits;   /* and RECV and NOTIFIED, */
+    struct list doomed;  /* and of both those that ends.c has */
+    bool ending;         /* nothing that waits on it begins any more */
+    uint32_t inflight;   /* both, */
+    uint32_t nwaits;     /* and of the second */
+    uint32_t to_look_at; /* so many of ops, from the first on; ends.c */
+    bool tagged;         /* these are in tags; names.c */
     struct tags tags, batch_tags;
     bool parked;            /* its wait word is set: its client will ring the doorbell */
     uint64_t active_ns;     /* when it last had an sqe or an answer */
@@ -219,6 +222,8 @@ struct op_lease {
     struct op_share *share;         /* of its session in that route */
     struct op_allowance *allowance; /* notify/'s; NULL: its owner cannot be notified */
     struct list lane_node;          /* in lane->leases */
+    struct list doomed;             /* of its ops, by holds_node: those that ends.c has */
+    bool lands;                     /* it has ended, and ops that are all posted have time yet */
     struct list ops;                /* of struct op, by holds_node; sooner.c's, as the next two: */
     uint32_t to_look_at;            /* so many, from the first on */
     struct list sooner_node;        /* in worker->sooner */
@@ -230,6 +235,7 @@ struct op_lease {
 static inline void op_lease_init(struct op_lease *lease) {
     list_init(&lease->lane_node);
     list_init(&lease->ops);
+    list_init(&lease->doomed);
     list_init(&lease->sooner_node);
     list_init(&lease->held);
 }
@@ -274,7 +280,7 @@ struct op {
     struct list node;       /* in its share while it has a part to post, or in lease->held; or its
                                channel's, grant's or fence's queue */
     struct list home_node;  /* in its ring's ops or waits, or the session's own; or doomed there */
-    struct list holds_node; /* in its lease's ops; RECV: in its pool's waits */
+    struct list holds_node; /* in its lease's ops; RECV: in its pool's waits; or doomed there */
     struct tag tag;         /* its user_data */
     struct deadline due;    /* when deadlines.c looks at it next */
     uint64_t deadline_ns;

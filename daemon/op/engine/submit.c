@@ -16,6 +16,8 @@
  * copies. Besides, a user posts long parts on the local route only while it has its turn (user.h),
  * because they take the worker's time.
  *
+ * Of an op whose lease has ended nothing more is posted, though ends.c may not have come to it yet.
+ *
  * Parts that a lost link gave back go first. The link that follows may take less at once: then such
  * a part is posted piece by piece.
  */
@@ -232,6 +234,11 @@ static struct posted post_share(struct worker *w, struct op_route *route, struct
     do {
         struct op *op = share_next(share);
         uint64_t length;
+        if (op->lease->reason) {
+            op_cancel(w, op, op->lease->reason);
+            p.posts++;
+            continue;
+        }
         if (must_wait(route, u, op))
             break;
         note_small(w, route, op);

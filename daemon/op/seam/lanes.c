@@ -301,8 +301,9 @@ static void abandon_lease(struct worker *w, struct op_lease *lease) {
     lease->route = NULL;
     share_route_gone(lease->share);
     allowance_lost(lease);
+    int why = lease->reason ? lease->reason : RDMAD_E_PEER_LOST;
     for (struct list *pos; (pos = list_first(&lease->held));)
-        op_cancel(w, list_entry(pos, struct op, node), RDMAD_E_PEER_LOST);
+        op_cancel(w, list_entry(pos, struct op, node), why);
 }
 
 static void drop_lane(struct call *c) {

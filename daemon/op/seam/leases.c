@@ -3,8 +3,7 @@
  * leases.c - leases as their lessee's session has them: added, extended, given keys, ended.
  */
 #include "daemon/op/seam/leases.h"
-#include "daemon/op/engine/cancel.h"
-#include "daemon/op/engine/life.h"
+#include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/route.h"
 #include "daemon/op/engine/sooner.h"
 #include "daemon/op/notify/allowance.h"
@@ -40,7 +39,8 @@ static void close_here(struct worker *w, struct op_lease *lease) {
 }
 
 static void free_lease(struct worker *w, struct op_lease *lease) {
-    assert(lease->inflight == 0 && list_empty(&lease->ops) && list_empty(&lease->held));
+    assert(lease->inflight == 0 && list_empty(&lease->ops) && list_empty(&lease->doomed) &&
+           list_empty(&lease->held));
     close_here(w, lease);
     allowance_free(lease->allowance);
     share_put(lease->share);
@@ -162,40 +162,37 @@ void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabr
 /* ---- their end --------------------------------------------------------------------------- */
 
 static bool lease_is_still(struct call *c) {
-    struct op_lease *lease = call_lease_end(c)->lease;
-    if (lease->inflight)
-        return false;
-    close_here(c->worker, lease);
-    return true;
+    return ends_lease(&c->session->op, call_lease_end(c)->lease);
 }
 
 static bool lease_is_gone(struct call *c) {
     struct op_lease *lease = call_lease_end(c)->lease;
-    if (lease->inflight)
+    if (!ends_lease(&c->session->op, lease))
         return false;
     free_lease(c->worker, lease);
     return true;
 }
 
+/* However long its ops take to end, its memory is out of reach here from now on. */
 static void stop_ops(struct worker *w, struct op_lease *lease, int reason) {
     if (!lease->reason)
         lease->reason = reason;
-    ops_cancel_lease(w, lease, NULL, lease->reason);
-}
-
-static bool has_more_to_post(const struct op *op) {
-    return op->todo || op->posted < op->length || !list_empty(&op->again) || list_empty(&op->parts);
+    lease->lands = false;
+    close_here(w, lease);
+    ends_doom_lease(lease);
 }
 
 /* The end is told over the control connection, and may overtake answers on the link. An owner that
  * ends its lease as soon as it was notified must not turn the NOTIFY's success into a failure. So
  * ops whose every byte is posted may wait a moment for their answers; the owner's daemon lets no
  * more of them in. */
-static void let_land(struct worker *w, struct op_lease *lease) {
+static void let_land(const struct worker *w, struct op_lease *lease, int reason) {
     uint64_t until_ns = w->now_ns + LANDING_NS + w->settings->expiry_margin_ns;
     if (lease->deadline_ns > until_ns)
         lease->deadline_ns = until_ns;
-    lease_is_sooner(w, lease);
+    lease->reason = reason;
+    lease->lands = true;
+    ends_doom_lease(lease);
 }
 
 /* A handle that names nothing is no error for these two: the add may have failed. */
@@ -209,13 +206,10 @@ static void end_lease(struct call *c) {
     }
     bool by_owner = about->reason == RDMAD_E_LEASE_REVOKED ||
                     about->reason == RDMAD_E_LEASE_ADMIN || about->reason == RDMAD_E_LEASE_ORPHANED;
-    if (lease->leased_link && by_owner && !lease->reason) {
-        lease->reason = about->reason;
-        ops_cancel_lease(c->worker, lease, has_more_to_post, about->reason);
-        let_land(c->worker, lease);
-    } else {
+    if (lease->leased_link && by_owner && !lease->reason)
+        let_land(c->worker, lease, about->reason);
+    else
         stop_ops(c->worker, lease, about->reason);
-    }
     about->lease = lease;
     call_wait(c, lease_is_still);
 }

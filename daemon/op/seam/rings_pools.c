@@ -4,7 +4,6 @@
  */
 #include "daemon/op/seam/rings_pools.h"
 #include "daemon/op/engine/batch.h"
-#include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/names.h"
 #include "daemon/op/engine/prompt.h"
@@ -152,7 +151,7 @@ static void drop_pool(struct call *c) {
         call_fail(c, RDMAD_E_HANDLE, "pool: no such handle");
         return;
     }
-    ops_cancel_pool(s, pool, RDMAD_E_CANCELED);
+    ends_doom_pool(s, pool);
     call_pool(c)->pool = pool;
     call_wait(c, pool_is_gone);
 }
