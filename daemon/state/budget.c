@@ -6,7 +6,8 @@
  * service closes, the requester goes. So a grant that is being made is an object of its own (struct
  * order), which keeps the budget from being freed, as that does the pool. Memory is zeroed under
  * the guard, since the machine may find it broken; then the request fails, and the session ends
- * when it touches it.
+ * when it touches it. What is small is zeroed on the control thread, but only where the touch waits
+ * for nobody (is_at_hand).
  */
 #include "daemon/state/budget.h"
 #include "daemon/base/address.h"
@@ -451,6 +452,12 @@ static void zero_done(struct offload_job *job) {
         order_grant(o);
 }
 
+/* A page that is not locked may be on the disk, or wait for its owner's cgroup to find room; and
+ * where the owner can punch holes, a touch waits until one is punched. */
+static bool is_at_hand(const struct pool *p) {
+    return p->shared.locked && !p->shared.loose;
+}
+
 void budget_request(struct budget *b, const struct budget_ask *ask, budget_granted *done,
                     void *arg) {
     struct state *st = b->pool->session->state;
@@ -479,7 +486,7 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
     list_append(&b->orders, &o->node);
     late_event_init(&o->late_hand_over, order_send_hand_over);
     b->count++;
-    if (o->extent->length > AT_ONCE) {
+    if (o->extent->length > AT_ONCE || !is_at_hand(b->pool)) {
         offload_post(st->offload, &o->job);
         return;
     }

@@ -106,8 +106,11 @@ Test(extents, what_begins_at_a_place_is_taken_if_all_of_it_is_free) {
 /* ---- the budget ---- */
 
 /* The registration thread, without one. */
+static unsigned offloaded;
+
 void offload_post(struct offload *o, struct offload_job *job) {
     (void)o;
+    offloaded++;
     job->run(job);
     job->done(job);
 }
@@ -207,6 +210,29 @@ Test(budget, what_was_there_before_is_zeroed_and_nothing_else) {
     cr_assert_eq(base[4 * PAGE], 's');
     cr_expect_eq(got.lease->terms.length, PAGE + 1);
     cr_expect_eq(got.lease->terms.offset, 2 * PAGE);
+}
+
+/* A touch may wait for a disk, for the owner's cgroup, or until its owner has punched a hole. */
+Test(budget, the_control_thread_zeroes_little_and_only_what_its_owner_cannot_make_it_wait_for) {
+    static const struct {
+        bool locked, loose;
+        uint64_t bytes;
+        bool at_once;
+    } cases[] = {{true, false, PAGE, true},           {true, false, 16 * PAGE, true},
+                 {true, false, 16 * PAGE + 1, false}, {false, false, PAGE, false},
+                 {true, true, PAGE, false},           {false, true, PAGE, false}};
+    struct budget_terms t = terms();
+    struct pool *p = rig_pool(owner);
+    begin(&t);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        p->shared.locked = cases[i].locked;
+        p->shared.loose = cases[i].loose;
+        offloaded = 0;
+        struct handle *h = lent(cases[i].bytes);
+        cr_expect_eq(offloaded, !cases[i].at_once, "case %zu", i);
+        handle_release(h, NULL, NULL);
+        fake_answer_all();
+    }
 }
 
 Test(budget, a_release_gives_the_bytes_back_and_tells_nobody) {
