@@ -24,7 +24,7 @@ IGNORED_POD = {"hostNetwork", "dnsPolicy", "automountServiceAccountToken", "term
 IGNORED_CONTAINER = {"name", "image", "imagePullPolicy", "resources", "readinessProbe", "command", "args", "env",
                      "securityContext", "volumeMounts"}
 IGNORED_SERVICE = {"image", "ulimits", "healthcheck", "depends_on", "network_mode", "command", "read_only", "cap_drop", "cap_add",
-                   "security_opt", "volumes", "user", "profiles", "tmpfs"}
+                   "security_opt", "volumes", "user", "profiles", "tmpfs", "restart"}
 # What reads metrics on the node's loopback.
 SCRAPERS = {"agent", "prometheus"}
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -227,6 +227,15 @@ def unprivileged(c, where, scrapes):
             if target == "/run/rdmad" and not re.search(r"/run/rdmad/tenants/[a-z]+$", source)]
 
 
+def stays_ended(docs, path):
+    """Daemons that nobody starts again after a start that failed."""
+    policies = [d["services"]["rdmad"].get("restart", "no") for d in docs if "rdmad" in d.get("services", {})]
+    policies += [spec.get("restartPolicy", "Always") for _, spec in pods(docs)
+                 if "rdmad" in [c["name"] for c in spec["containers"]]]
+    return [f"{path}: a daemon whose start failed is not started again" for policy in policies
+            if policy not in ("Always", "always", "unless-stopped")]
+
+
 def settings_of(docs, path):
     """The daemon's settings in a file of these."""
     for doc in docs:
@@ -255,6 +264,7 @@ def check(paths):
                 sockets |= {(s["tenant"], s["uid"]) for s in settings.get("sockets", [])}
                 if settings and settings["metrics"]["listen"] != "unix,127.0.0.1:9471":
                     wrong.append(f"{path}: metrics are not where the scrapers look for them")
+            wrong += stays_ended(docs, path)
             names = [n for d in docs if "services" in d for n in d["services"]]
             names += [c["name"] for _, spec in pods(docs) for c in spec["containers"]]
             for name in names:
