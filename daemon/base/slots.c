@@ -8,7 +8,8 @@
  *
  * Generations before first_generation are those of handles that slots_put brings from a table
  * before this one. A free slot that has such a generation is reserved for that handle. One whose
- * generations are used up has RETIRED, which is before all others, so it is never used again.
+ * generations are used up has RETIRED, which is before all others, so it is never used again: the
+ * generations after last_generation are those of a table after this one.
  */
 #include "daemon/base/slots.h"
 #include <assert.h>
@@ -20,20 +21,23 @@
 #define NOT_LISTED (UINT32_MAX - 1)
 #define INDEX_MAX (UINT32_MAX - 2)
 #define FIRST_SIZE 16u
-#define RETIRED 0u /* where generations wrap to */
+#define RETIRED 0u
 
 static uint64_t handle_of(const struct slots *s, uint32_t index) {
     return (uint64_t)s->slot[index].generation << 32 | index;
 }
 
 void slots_init(struct slots *s, uint32_t max) {
-    *s = (struct slots){
-        .max = max > INDEX_MAX ? INDEX_MAX : max, .free_head = LIST_END, .first_generation = 1};
+    *s = (struct slots){.max = max > INDEX_MAX ? INDEX_MAX : max,
+                        .free_head = LIST_END,
+                        .first_generation = 1,
+                        .last_generation = UINT32_MAX};
 }
 
-void slots_begin(struct slots *s, uint32_t generation) {
-    assert(!s->size && generation != RETIRED);
-    s->first_generation = generation;
+void slots_begin(struct slots *s, uint32_t first, uint32_t last) {
+    assert(!s->size && first > RETIRED && last >= first);
+    s->first_generation = first;
+    s->last_generation = last;
 }
 
 void slots_fini(struct slots *s) {
@@ -106,7 +110,7 @@ int slots_put(struct slots *s, uint64_t handle, void *ptr) {
     uint32_t index = (uint32_t)handle;
     if (index >= s->size && !slots_grow(s, index))
         return RDMAD_E_NOMEM;
-    if (s->slot[index].ptr)
+    if (s->slot[index].ptr || s->slot[index].generation == RETIRED)
         return RDMAD_E_EXISTS;
     s->slot[index].generation = (uint32_t)(handle >> 32);
     slots_take(s, index, ptr);
@@ -118,19 +122,22 @@ void *slots_remove(struct slots *s, uint64_t handle) {
     if (!ptr)
         return NULL;
 
-    uint32_t index = (uint32_t)handle, next = s->slot[index].generation + 1;
-    if (next != RETIRED && next < s->first_generation)
-        next = s->first_generation;
-    slots_free(s, index, next);
+    uint32_t index = (uint32_t)handle, was = s->slot[index].generation;
+    if (was >= s->last_generation)
+        slots_free(s, index, RETIRED);
+    else
+        slots_free(s, index, was < s->first_generation ? s->first_generation : was + 1);
     s->used--;
     return ptr;
 }
 
 void slots_reserve(struct slots *s, uint64_t handle) {
     uint32_t index = (uint32_t)handle, generation = (uint32_t)(handle >> 32);
-    if (generation >= s->first_generation || (index >= s->size && !slots_grow(s, index)))
+    if (generation == RETIRED || generation >= s->first_generation ||
+        (index >= s->size && !slots_grow(s, index)))
         return;
-    if (!s->slot[index].ptr && s->slot[index].generation <= s->first_generation)
+    uint32_t now = s->slot[index].generation;
+    if (!s->slot[index].ptr && now != RETIRED && now <= s->first_generation)
         s->slot[index].generation = generation;
 }
 

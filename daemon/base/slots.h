@@ -21,19 +21,20 @@ struct slots {
     struct handle_slot *slot;
     uint32_t size, max; /* allocated, and never to be exceeded */
     uint32_t used, free_head;
-    uint32_t first_generation;
+    uint32_t first_generation, last_generation;
 };
 
 void slots_init(struct slots *s, uint32_t max);
-/* Of a table that never had anything: its generations begin there. */
-void slots_begin(struct slots *s, uint32_t generation);
+/* Of a table that never had anything: its handles have generations from first to last. An index
+ * that has had all of them is not used again. */
+void slots_begin(struct slots *s, uint32_t first, uint32_t last);
 void slots_fini(struct slots *s); /* frees the table, not what it points to */
 
 /* Stores ptr (not NULL) and returns its handle; 0 when full or out of memory. */
 uint64_t slots_add(struct slots *s, void *ptr);
 
 /* Stores ptr under a handle another table gave out (one owner gives out, copies follow).
- * 0 or RDMAD_E_NOMEM / RDMAD_E_EXISTS. */
+ * 0 or RDMAD_E_NOMEM / RDMAD_E_EXISTS, which is also for an index that is not used again. */
 int slots_put(struct slots *s, uint64_t handle, void *ptr);
 
 /* Forgets the handle and returns what it named, NULL when it names nothing. */

@@ -11,6 +11,7 @@
 RDMAD_STATIC_ASSERT(RDMAD_RESUME_SECRET_BYTES == HASH_BYTES, "a proof is one hash");
 
 #define GENERATIONS (UINT32_C(1) << 19) /* of a number, in one life */
+#define USED_UP 64u /* places whose generations a life may have used up; slots.h */
 
 /* What is hashed has no padding, and each kind a tag of its own. */
 struct session_words {
@@ -105,6 +106,17 @@ static int check_fresh(const struct session *s, struct error *err) {
     return 0;
 }
 
+/* What the client knows of an earlier life, and does not bring back, is never taken for something
+ * new: the generations of each life end before those of the next begin. */
+static void begin_numbers(struct session *s, uint32_t first) {
+    RDMAD_STATIC_ASSERT(LIFE_LAST <= UINT32_MAX / GENERATIONS, "generations last for all lives");
+    uint32_t last = s->state->life.number * GENERATIONS + (GENERATIONS - 1);
+    slots_begin(&s->pools, first, last);
+    slots_begin(&s->rings, first, last);
+    slots_begin(&s->handles, first, last);
+    slots_begin(&s->channels, first, last);
+}
+
 int origin_offer(struct session *s, struct rdmad_resume_proof *out, struct error *err) {
     int rc = check_fresh(s, err);
     if (rc)
@@ -112,6 +124,7 @@ int origin_offer(struct session *s, struct rdmad_resume_proof *out, struct error
     s->origin = (struct session_origin){.life = s->state->life.number, .session = s->id};
     *out = (struct rdmad_resume_proof){.life = s->origin.life, .session = s->origin.session};
     origin_secret(s, out->life, out->session, out->secret);
+    begin_numbers(s, 1);
     return 0;
 }
 
@@ -122,18 +135,6 @@ static bool is_held(const struct state *st, uint64_t life, uint64_t session) {
             return true;
     }
     return false;
-}
-
-/* What the client knows of an earlier life, and does not bring back, is never taken for something
- * new: each life has half a million generations of its own. */
-static void begin_numbers(struct session *s) {
-    uint32_t life = s->state->life.number;
-    RDMAD_STATIC_ASSERT(LIFE_LAST <= UINT32_MAX / GENERATIONS, "generations last for all lives");
-    slots_begin(&s->pools, life * GENERATIONS + 1);
-    slots_begin(&s->rings, life * GENERATIONS + 1);
-    slots_begin(&s->handles, life * GENERATIONS + 1);
-    slots_begin(&s->channels, life * GENERATIONS + 1);
-    s->watch_numbers = (uint64_t)life << 32;
 }
 
 int origin_resume(struct session *s, const struct rdmad_resume_proof *proof, struct error *err) {
@@ -150,7 +151,8 @@ int origin_resume(struct session *s, const struct rdmad_resume_proof *proof, str
                          "the session that is to be resumed has not ended yet; try again");
     s->origin =
         (struct session_origin){.life = proof->life, .session = proof->session, .resumed = true};
-    begin_numbers(s);
+    begin_numbers(s, s->state->life.number * GENERATIONS + 1);
+    s->watch_numbers = (uint64_t)s->state->life.number << 32;
     return 0;
 }
 
@@ -170,7 +172,7 @@ int origin_check_number(const struct session *s, uint64_t number, enum quota_res
                         uint32_t more, const char *words, struct error *err) {
     const struct quota_limits *l = quota_limits_of(&s->state->quota, s->uid_account);
     uint64_t index = (uint32_t)number;
-    if (number && (l->session[what] == UINT64_MAX || index < l->session[what] + more))
+    if (number && (l->session[what] == UINT64_MAX || index < l->session[what] + more + USED_UP))
         return 0;
     return error_set(err, RDMAD_E_HANDLE,
                      "%" PRIx64 " is no number that a %s of this session can have had", number,

@@ -128,7 +128,7 @@ Test(slots, a_walk_sees_everything_and_may_remove_as_it_goes) {
 
 static void begin_later(struct slots *s) {
     slots_init(s, 16);
-    slots_begin(s, 100);
+    slots_begin(s, 100, 199);
 }
 
 Test(slots, what_is_reserved_is_given_to_nobody_else) {
@@ -169,5 +169,40 @@ Test(slots, what_is_not_reserved_any_more_is_of_this_table) {
     cr_assert_eq(slots_add(&s, &thing[2]), UINT64_C(100) << 32 | 2);
     slots_reserve(&s, UINT64_C(100) << 32 | 3); /* not of a table before */
     cr_assert_eq(slots_add(&s, &thing[3]), UINT64_C(100) << 32 | 3);
+    slots_fini(&s);
+}
+
+/* A number that the client still knows would else name something new. */
+Test(slots, no_handle_of_a_table_is_one_of_the_next) {
+    struct slots s, next;
+    slots_init(&s, 16);
+    slots_begin(&s, 100, 102);
+    slots_init(&next, 16);
+    slots_begin(&next, 103, 105);
+    for (int i = 0; i < 40; i++) {
+        uint64_t h = slots_add(&s, &thing[0]);
+        cr_assert(h >> 32 >= 100 && h >> 32 <= 102, "%lx", (unsigned long)h);
+        cr_assert_eq(slots_remove(&s, h), &thing[0]);
+        cr_assert_null(slots_get(&s, h));
+    }
+    uint64_t h = UINT64_C(102) << 32; /* it was one of the first index */
+    slots_reserve(&next, h);
+    for (int i = 1; i < 16; i++)
+        cr_assert_neq((uint32_t)slots_add(&next, &thing[i]), 0, "its place is given away");
+    cr_assert_eq(slots_put(&next, h, &thing[0]), 0);
+    slots_fini(&s);
+    slots_fini(&next);
+}
+
+Test(slots, an_index_that_is_used_up_takes_nothing_of_a_table_before_either) {
+    struct slots s;
+    slots_init(&s, 1);
+    slots_begin(&s, 100, 101);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(slots_remove(&s, slots_add(&s, &thing[0])), &thing[0]);
+    slots_reserve(&s, BEFORE(0));
+    slots_unreserve(&s, BEFORE(0));
+    cr_assert_eq(slots_put(&s, BEFORE(0), &thing[0]), RDMAD_E_EXISTS);
+    cr_assert_eq(slots_add(&s, &thing[0]), 0);
     slots_fini(&s);
 }

@@ -14,7 +14,7 @@ static struct session *s;
 static void setup(void) {
     rig_up();
     s = rig_session(1);
-    slots_begin(&s->handles, LIFE);
+    slots_begin(&s->handles, LIFE, UINT32_MAX);
 }
 
 static void teardown(void) {

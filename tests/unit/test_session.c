@@ -3,6 +3,8 @@
  * Sessions and their rings: whatever is interrupted at whatever moment, every byte, descriptor and
  * charge comes back, and not before nobody uses it any more. test_pool.c has the pools.
  */
+#include "daemon/base/hole_guard.h"
+#include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "tests/unit/session_rig.h"
 
@@ -238,4 +240,52 @@ Test(session, a_paused_session_closes_before_its_pause_was_answered) {
     fake_answer_all();
     cr_assert_eq(done, 1);
     UNTIL(list_empty(&st.sessions));
+}
+
+/* ---- of one life and the next ---------------------------------------------------------------- */
+
+static void numbers_begin_after(const struct slots *later, const struct slots *earlier,
+                                const char *of) {
+    cr_assert_gt(later->first_generation, earlier->last_generation, "%s", of);
+    cr_assert_geq(later->last_generation - later->first_generation, 500000, "%s", of);
+}
+
+/* However often a place was used: what the client still knows of a life is nothing of the next. */
+Test(session, numbers_of_a_life_end_before_those_of_the_next_begin) {
+    struct rdmad_resume_proof proof;
+    struct session before = {0};
+    struct error err;
+    hole_guard_install();
+    if (hole_guard_missing())
+        cr_skip_test("%s", hole_guard_missing());
+    rig_kept_fds = 1;
+    for (st.life.number = 4; st.life.number <= 6; st.life.number++) {
+        struct session *s = session();
+        int rc =
+            st.life.number == 4 ? origin_offer(s, &proof, &err) : origin_resume(s, &proof, &err);
+        cr_assert_eq(rc, 0, "%s", err.text);
+        if (st.life.number > 4) {
+            numbers_begin_after(&s->pools, &before.pools, "pools");
+            numbers_begin_after(&s->rings, &before.rings, "rings");
+            numbers_begin_after(&s->handles, &before.handles, "handles");
+            numbers_begin_after(&s->channels, &before.channels, "channels");
+        }
+        before = *s;
+        session_close(s, NULL);
+        fake_answer_all();
+        UNTIL(list_empty(&st.sessions));
+    }
+}
+
+/* Places whose numbers are used up push others beyond what a session may have at a time. */
+Test(session, a_number_that_is_brought_back_may_be_a_little_beyond_the_quota) {
+    struct error err;
+    struct session *s = session();
+    st.quota.limits.session[QUOTA_POOLS] = 2;
+    const uint64_t generation = UINT64_C(5) << 32;
+    cr_assert_eq(origin_check_number(s, generation | 1, QUOTA_POOLS, 0, "pool", &err), 0);
+    cr_assert_eq(origin_check_number(s, generation | 65, QUOTA_POOLS, 0, "pool", &err), 0);
+    cr_assert_eq(origin_check_number(s, generation | 66, QUOTA_POOLS, 0, "pool", &err),
+                 RDMAD_E_HANDLE);
+    session_close(s, NULL);
 }
