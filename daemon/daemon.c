@@ -22,6 +22,7 @@
 #include "daemon/ctl/ctl.h"
 #include "daemon/ctl/metrics_door.h"
 #include "daemon/greeting.h"
+#include "daemon/ground.h"
 #include "daemon/handover.h"
 #include "daemon/instance.h"
 #include "daemon/ipc/listener.h"
@@ -46,7 +47,6 @@
 #include "pki/dir.h"
 #include <errno.h>
 #include <event2/event.h>
-#include <grp.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -133,6 +133,27 @@ static void on_upgrade_checked(void *arg, const struct error *result) {
     d->asked.checked(d->asked.arg, &why);
 }
 
+static void daemon_words(const struct daemon *d, struct handover *out) {
+    const struct state *st = &d->state;
+    *out = (struct handover){.times = d->before.times + 1,
+                             .began_ns = d->stop.began_ns,
+                             .port = st->listen_port,
+                             .porter = porter_pid(st->porter)};
+    snprintf(out->from, sizeof(out->from), "%s", RDMAD_VERSION);
+}
+
+/* What a next life would have from this one, for a trial of it. */
+static char **daemon_tell(const struct daemon *d) {
+    struct kept kept = {.count = 0};
+    struct handover h;
+    daemon_words(d, &h);
+    (void)listener_tell(d->clients, &kept);
+    (void)ctl_tell(d->ctl, &kept);
+    metrics_tell(d->state.metrics, &kept);
+    tenants_tell(d->tenants, &kept);
+    return handover_for_trial(&h, &kept);
+}
+
 static int daemon_upgrade(struct state *st, const char *program, upgrade_checked *checked,
                           void *arg, struct error *err) {
     struct daemon *d = container_of(st, struct daemon, state);
@@ -140,7 +161,10 @@ static int daemon_upgrade(struct state *st, const char *program, upgrade_checked
         return error_set(err, RDMAD_E_BUSY, "an upgrade is under way; wait for it");
     if (st->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "no upgrade: rdmad is stopping");
-    int rc = upgrade_check(d->upgrade, program, on_upgrade_checked, d, err);
+    char **env = daemon_tell(d);
+    if (!env)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for an upgrade");
+    int rc = upgrade_check(d->upgrade, program, env, on_upgrade_checked, d, err);
     if (!rc)
         d->asked = (struct daemon_asked){checked, arg};
     return rc;
@@ -234,10 +258,7 @@ static int start_node_life(struct daemon *d, struct error *err) {
     int rc = node_life_load(d->config.runtime_dir, st, err);
     if (rc)
         return rc;
-    if (d->config.node_name[0])
-        snprintf(st->node_name, sizeof(st->node_name), "%s", d->config.node_name);
-    else if (gethostname(st->node_name, sizeof(st->node_name) - 1))
-        snprintf(st->node_name, sizeof(st->node_name), "localhost");
+    ground_name(st);
     return RDMAD_OK;
 }
 
@@ -266,13 +287,10 @@ static int start_fabric(struct daemon *d, const struct plane_events *events, str
     struct state *st = &d->state;
     struct plane_settings *settings = &d->plane_settings;
     struct fabric_choice choice;
-    settings_plane(&d->config, settings);
-    settings_look_up(&settings->fabric_settings);
-    settings->fabric_settings.descriptors = st->descriptors;
-    st->fabric_settings = &settings->fabric_settings;
-    int rc = choice_make(&d->config, &settings->fabric_settings, &choice, err);
+    int rc = ground_fabric(&d->config, st->descriptors, settings, &choice, err);
     if (rc)
         return rc;
+    st->fabric_settings = &settings->fabric_settings;
     do {
         memcpy(settings->fabrics, choice.fabrics, sizeof(settings->fabrics));
         rc = plane_start(settings, events, &d->mailbox, &st->plane, err);
@@ -302,17 +320,6 @@ static int start_tables(struct daemon *d, struct error *err) {
     if (names_new(&d->state.timers, &d->state.names) || leases_new(&d->state, &d->state.leases))
         return error_set(err, RDMAD_E_NOMEM, "no memory for the table of leases");
     return peers_new(&d->state, &d->state.peers, err);
-}
-
-static int client_group(const char *name, gid_t *out, struct error *err) {
-    *out = (gid_t)-1;
-    if (!name[0])
-        return RDMAD_OK;
-    const struct group *g = getgrnam(name);
-    if (!g)
-        return error_set(err, RDMAD_E_CONFIG, "socket_group: there is no group '%s'", name);
-    *out = g->gr_gid;
-    return RDMAD_OK;
 }
 
 static void on_crowded(void *user, bool crowded) {
@@ -366,15 +373,11 @@ static void start_leftovers(struct daemon *d) {
 }
 
 static int start_sockets(struct daemon *d, struct error *err) {
-    char path[128];
-    snprintf(path, sizeof(path), "%s/rdmad.sock", d->config.runtime_dir);
-    struct listener_spec spec = {.path = path,
-                                 .type = SOCK_SEQPACKET,
-                                 .mode = d->config.socket_group[0] ? 0660 : 0666,
-                                 .activated = d->passed.client,
-                                 .kept = d->state.kept,
-                                 .refused = serve_refuse};
-    int rc = client_group(d->config.socket_group, &spec.group, err);
+    char path[GROUND_PATH_MAX];
+    struct listener_spec spec;
+    int rc = ground_clients(&d->state, path, &spec, err);
+    spec.activated = d->passed.client;
+    spec.refused = serve_refuse;
     d->state.client_group = spec.group;
     if (!rc)
         rc = listener_new(d->base, &spec, serve_accept, &d->state, &d->clients, err);
@@ -486,12 +489,7 @@ static void daemon_stop(struct daemon *d) {
 
 /* Takes the sockets out of what daemon_stop ends, and all words that are in it. */
 static void daemon_keep(struct daemon *d, struct kept *kept, struct handover *h) {
-    const struct state *st = &d->state;
-    *h = (struct handover){.times = d->before.times + 1,
-                           .began_ns = d->stop.began_ns,
-                           .port = st->listen_port,
-                           .porter = porter_pid(st->porter)};
-    snprintf(h->from, sizeof(h->from), "%s", RDMAD_VERSION);
+    daemon_words(d, h);
     bool all = listener_keep(d->clients, kept);
     all = ctl_keep(d->ctl, kept) && all;
     if (!all)

@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define VARIABLE "RDMAD_LIFE_BEFORE"
-#define WORDS_MAX 96u /* four numbers and a version, at their longest */
+#define TOLD "RDMAD_TRIAL_SOCKETS" /* a line each: its name, a space, its path */
+#define WORDS_MAX 96u              /* four numbers and a version, at their longest */
 #define REAP_EVERY_US 100000
 
 /* ---- the words ------------------------------------------------------------------------------ */
@@ -93,7 +94,7 @@ void reaper_free(struct reaper *r) {
     free(r);
 }
 
-/* ---- exec ----------------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------ */
 
 static const char *const ours[] = {VARIABLE "=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="};
 #define OURS (sizeof(ours) / sizeof(ours[0]))
@@ -104,6 +105,50 @@ static bool word_is_ours(const char *word) {
             return true;
     return false;
 }
+
+/* ---- a trial ----------------------------------------------------------------------------------
+ */
+
+char **handover_for_trial(const struct handover *h, const struct kept *kept) {
+    size_t n = 0, at = 2, lines = sizeof(TOLD "=") + kept->count * sizeof(kept->socket[0]);
+    while (environ[n])
+        n++;
+    char **env =
+        calloc(1, (n + 3) * sizeof(*env) + sizeof(VARIABLE "=") + WORDS_MAX + lines); /* and text */
+    if (!env)
+        return NULL;
+    env[0] = (char *)(env + n + 3);
+    env[1] = env[0] + sizeof(VARIABLE "=") + WORDS_MAX;
+    int used = snprintf(env[0], sizeof(VARIABLE "="), VARIABLE "=");
+    words_print(h, env[0] + used, WORDS_MAX);
+    used = snprintf(env[1], lines, TOLD "=");
+    for (unsigned i = 0; i < kept->count; i++)
+        used += snprintf(env[1] + used, lines - (size_t)used, "%s %s\n", kept->socket[i].name,
+                         kept->socket[i].path);
+    for (size_t i = 0; i < n; i++)
+        if (!word_is_ours(environ[i]))
+            env[at++] = environ[i];
+    return env;
+}
+
+void handover_take_told(struct kept *out) {
+    const char *line = getenv(TOLD);
+    *out = (struct kept){.count = 0};
+    while (line && *line && out->count < KEPT_MAX) {
+        struct kept_socket *s = &out->socket[out->count];
+        size_t n = strcspn(line, "\n"), name = strcspn(line, " \n");
+        if (name < n && name < sizeof(s->name) && n - name <= sizeof(s->path)) {
+            s->fd = -1;
+            memcpy(s->name, line, name);
+            memcpy(s->path, line + name + 1, n - name - 1);
+            out->count++;
+        }
+        line += n + (line[n] != '\0');
+    }
+    unsetenv(TOLD);
+}
+
+/* ---- exec ----------------------------------------------------------------------------------- */
 
 /* Not setenv: where the stop was not clean, threads are left that may read the environment. */
 static bool handover_exec_with(const char *program, char **argv, char *const words[OURS]) {

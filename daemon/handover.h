@@ -33,6 +33,12 @@ void handover_take(struct handover *out);
 /* Where the settings leave the port to the kernel, peers find this life at the one they know. */
 void handover_keep_port(const struct handover *h, struct config *c);
 
+/* The environment for a trial of the next life: with the words that it would find, and the sockets
+ * that the life that is would leave to it. To be freed; NULL: out of memory. */
+char **handover_for_trial(const struct handover *h, const struct kept *kept);
+/* Those sockets, in the trial, which has not got their descriptors (-1). */
+void handover_take_told(struct kept *out);
+
 /* Waits in the loop for the end of the porter of the life before. NULL: there is none, or no memory
  * (then it stays in the table of processes until the end). */
 struct reaper *reaper_new(struct event_base *base, const struct handover *h);

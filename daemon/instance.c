@@ -10,12 +10,14 @@
  * file stays: removing a locked file lets two daemons lock two files of one name.
  */
 #include "daemon/instance.h"
+#include "daemon/base/capable.h"
 #include "daemon/base/log.h"
 #include "daemon/base/upper_fd.h"
 #include "daemon/state/limits.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <stdbool.h>
@@ -25,7 +27,6 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define KEPT_FOR_CLIENTS 512u /* descriptors; of few, a quarter */
@@ -80,11 +81,12 @@ static int check_directory(const char *path, const char *dir, bool last, struct 
     return 0;
 }
 
-static int check_directories(const char *dir, struct error *err) {
+/* from: the runtime directory (last), or the one that it is made in. */
+static int check_directories(const char *from, const char *dir, bool last, struct error *err) {
     char path[PATH_MAX];
-    if (!realpath(dir, path))
+    if (!realpath(from, path))
         return error_errno(err, RDMAD_E_SYSTEM, "the runtime directory %s", dir);
-    int rc = check_directory(path, dir, true, err);
+    int rc = check_directory(path, dir, last, err);
     for (char *slash; !rc && path[1] && (slash = strrchr(path, '/'));) {
         slash[slash == path] = '\0'; /* the root keeps its slash */
         rc = check_directory(path, dir, false, err);
@@ -92,15 +94,15 @@ static int check_directories(const char *dir, struct error *err) {
     return rc;
 }
 
-int instance_lock(const char *dir, struct error *err) {
-    if (mkdir(dir, 0755) && errno != EEXIST)
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot make the runtime directory %s", dir);
-    int unsafe = check_directories(dir, err);
-    if (unsafe)
-        return unsafe;
+static int cannot_make(const char *dir, struct error *err) {
+    return error_errno(err, RDMAD_E_SYSTEM, "cannot make the runtime directory %s", dir);
+}
+
+/* make: O_CREAT, or 0. */
+static int lock_take(const char *dir, int make, struct error *err) {
     char path[128];
     snprintf(path, sizeof(path), "%s/rdmad.lock", dir);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, O_RDWR | make | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "cannot open %s", path);
     if (flock(fd, LOCK_EX | LOCK_NB)) {
@@ -113,6 +115,41 @@ int instance_lock(const char *dir, struct error *err) {
         return rc;
     }
     return upper_fd(fd);
+}
+
+int instance_lock(const char *dir, struct error *err) {
+    if (mkdir(dir, 0755) && errno != EEXIST)
+        return cannot_make(dir, err);
+    int unsafe = check_directories(dir, dir, true, err);
+    return unsafe ? unsafe : lock_take(dir, O_CREAT, err);
+}
+
+/* Free, or not there. */
+static int check_lock(const char *dir, struct error *err) {
+    struct stat st;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/rdmad.lock", dir);
+    if (lstat(path, &st) && errno == ENOENT)
+        return 0;
+    int fd = lock_take(dir, 0, err);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? fd : 0;
+}
+
+int instance_check(const char *dir, bool taken, struct error *err) {
+    struct stat st;
+    char above[PATH_MAX];
+    snprintf(above, sizeof(above), "%s", dir);
+    if (stat(dir, &st) && errno == ENOENT) {
+        const char *parent = dirname(above);
+        return eaccess(parent, W_OK | X_OK) ? cannot_make(dir, err)
+                                            : check_directories(parent, dir, false, err);
+    }
+    int rc = check_directories(dir, dir, true, err);
+    if (!rc && eaccess(dir, W_OK | X_OK))
+        rc = error_errno(err, RDMAD_E_SYSTEM, "the runtime directory %s cannot be written to", dir);
+    return rc || taken ? rc : check_lock(dir, err);
 }
 
 static const char *const remedy = "raise LimitNOFILE of the unit, or ulimit -n, or lower them";
@@ -159,12 +196,6 @@ uint64_t instance_raise_limits(const struct config *c) {
 
 /* ---- memory that is locked ----------------------------------------------------------------- */
 
-static bool may_lock_anything(void) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct caps[2] = {0};
-    return syscall(SYS_capget, &header, caps) == 0 && caps[0].effective >> CAP_IPC_LOCK & 1;
-}
-
 static bool there_is_swap(void) {
     FILE *f = fopen("/proc/swaps", "re");
     int lines = 0;
@@ -181,7 +212,7 @@ void instance_check_lock(uint64_t pool_bytes) {
         return;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
-        limit.rlim_cur >= pool_bytes || may_lock_anything() || !there_is_swap())
+        limit.rlim_cur >= pool_bytes || capable(CAP_IPC_LOCK) || !there_is_swap())
         return;
     LOG(WARNING, ("%llu KiB of memory can be locked (RLIMIT_MEMLOCK), and pools and rings may take "
                   "%llu KiB (limits.pool_bytes): what is beyond may be swapped out, and a worker "

@@ -8,6 +8,7 @@
 #include "daemon/daemon.h"
 #include "daemon/porter/messages.h"
 #include "daemon/porter/porter.h"
+#include "daemon/trial.h"
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ int main(int argc, char **argv) {
     log_init(LOG_INFO, options.check_config);
     struct config config;
     struct error why;
-    int rc = options.check_config ? options_check(&options, &why)
+    int rc = options.check_config ? trial_of_start(&options, &why)
                                   : options_load(&options, &config, NULL, &why);
     if (rc) {
         LOG(ERR, ("%s", why.text));

@@ -23,7 +23,7 @@ static const char usage[] =
     "  --identity DIR          this node's certificate and key, and whom it trusts\n"
     "  --require-rdma          refuse to start without RDMA hardware instead of using TCP\n"
     "  --log-level LEVEL       error, warning, notice, info or debug\n"
-    "  --check-config          check the settings, print nothing if they are good, and exit\n"
+    "  --check-config          tell why it would not start, print nothing if it would\n"
     "  --print-config-reference  print every setting with its default, and exit\n"
     "  --version, --help\n"
     "\n"
@@ -158,15 +158,14 @@ const char *options_identity_dir(const struct options *o, const struct config *c
     return dir;
 }
 
-int options_check(const struct options *o, struct error *err) {
-    struct config config;
+int options_check(const struct options *o, struct config *out, struct error *err) {
     struct config_places *places = config_places_new();
+    config_defaults(out);
     if (!places)
         return error_set(err, RDMAD_E_NOMEM, "out of memory to check the settings");
-    int rc = options_load(o, &config, places, err);
+    int rc = options_load(o, out, places, err);
     if (!rc)
-        rc = config_check_machine(&config, places, err);
-    config_free(&config);
+        rc = config_check_machine(out, places, err);
     free(places);
     return rc;
 }

@@ -27,7 +27,8 @@ int options_load(const struct options *o, struct config *out, struct config_plac
 /* Where the identity is, or would be. */
 const char *options_identity_dir(const struct options *o, const struct config *c,
                                  char buf[PKI_PATH_MAX]);
-/* Only checks that, and also whether this machine has what is set. */
-int options_check(const struct options *o, struct error *err);
+/* The same, and also whether this machine has what is set. *out is to be freed (config_free),
+ * whatever comes of it. */
+int options_check(const struct options *o, struct config *out, struct error *err);
 
 #endif

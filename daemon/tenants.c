@@ -5,12 +5,14 @@
  * that is resumed in the next, goes by the tenant's name (state/origin.h).
  */
 #include "daemon/tenants.h"
+#include "daemon/base/capable.h"
 #include "daemon/base/log.h"
 #include "daemon/config/rules.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/serve/serve.h"
 #include <assert.h>
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,19 +33,36 @@ struct tenants {
     struct tenant tenant[];
 };
 
+static int no_directory(const char *path, struct error *err) {
+    return error_errno(err, RDMAD_E_CONFIG, "%s: a tenant's socket cannot be made there", path);
+}
+
+/* What is to be done about a directory that a socket is to be in. */
+typedef int each_directory(const char *path, struct error *err);
+
 /* Whoever may use the socket in it must come by, whatever our umask. */
 static int make_directory(const char *path, struct error *err) {
     if (mkdir(path, 0755) ? errno == EEXIST : !chmod(path, 0755))
         return 0;
-    return error_errno(err, RDMAD_E_CONFIG, "%s: a tenant's socket cannot be made there", path);
+    return no_directory(path, err);
+}
+
+/* It is there, or can be made; where the one above is to be made first, that was looked at. */
+static int tenants_check_directory(const char *path, struct error *err) {
+    char above[sizeof(((struct rule_socket *)0)->path)];
+    struct stat st;
+    snprintf(above, sizeof(above), "%s", path);
+    if (!stat(path, &st) || !eaccess(dirname(above), W_OK | X_OK) || errno == ENOENT)
+        return 0;
+    return no_directory(path, err);
 }
 
 /* RUNTIME_DIR/tenants/NAME/rdmad.sock: a directory of its own, because it is that which is mounted,
  * so a daemon that starts anew is found by the container. */
 static int own_path(const struct state *st, const char *tenant, char *path, size_t size,
-                    struct error *err) {
+                    each_directory *each, struct error *err) {
     int n = snprintf(path, size, "%s/tenants", st->config->runtime_dir);
-    int rc = make_directory(path, err);
+    int rc = each(path, err);
     if (rc)
         return rc;
     n += snprintf(path + n, size - (size_t)n, "/%s", tenant);
@@ -52,35 +71,66 @@ static int own_path(const struct state *st, const char *tenant, char *path, size
                          "the socket of tenant %s has a path that is too long; give it one by "
                          "\"path\"",
                          tenant);
-    if ((rc = make_directory(path, err)))
+    if ((rc = each(path, err)))
         return rc;
     strcat(path, "/rdmad.sock");
     return 0;
 }
 
+/* path: for what out has of it. */
+static int tenant_spec(const struct state *st, const struct rule_socket *s, each_directory *each,
+                       char path[sizeof(s->path)], struct listener_spec *out, struct error *err) {
+    *out = (struct listener_spec){.path = path,
+                                  .type = SOCK_SEQPACKET,
+                                  .mode = s->mode,
+                                  .group = s->group,
+                                  .activated = -1,
+                                  .kept = st->kept,
+                                  .refused = serve_refuse_tenant};
+    snprintf(path, sizeof(s->path), "%s", s->path);
+    return s->path[0] ? 0 : own_path(st, s->tenant, path, sizeof(s->path), each, err);
+}
+
+static int no_user(const struct rule_socket *s, const char *path, struct error *err) {
+    return error_errno(err, RDMAD_E_CONFIG, "%s: cannot be given to uid %u", path,
+                       (unsigned)s->user);
+}
+
 static int tenant_listen(struct tenant *t, struct state *st, const struct rule_socket *s,
                          struct error *err) {
     char path[sizeof(s->path)];
-    int rc = 0;
-    if (s->path[0])
-        snprintf(path, sizeof(path), "%s", s->path);
-    else if ((rc = own_path(st, s->tenant, path, sizeof(path), err)))
-        return rc;
-    struct listener_spec spec = {.path = path,
-                                 .type = SOCK_SEQPACKET,
-                                 .mode = s->mode,
-                                 .group = s->group,
-                                 .activated = -1,
-                                 .kept = st->kept,
-                                 .refused = serve_refuse_tenant};
-    rc = listener_new(st->base, &spec, serve_accept_tenant, &t->door, &t->listener, err);
+    struct listener_spec spec;
+    int rc = tenant_spec(st, s, make_directory, path, &spec, err);
+    if (!rc)
+        rc = listener_new(st->base, &spec, serve_accept_tenant, &t->door, &t->listener, err);
     if (rc)
         return rc;
     if (s->user != (uid_t)-1 && chown(path, s->user, (gid_t)-1))
-        return error_errno(err, RDMAD_E_CONFIG, "%s: cannot be given to uid %u", path,
-                           (unsigned)s->user);
+        return no_user(s, path, err);
     LOG(NOTICE, ("tenant %s is served at %s", s->tenant, path));
     return 0;
+}
+
+static int tenant_check(const struct state *st, const struct rule_socket *s, struct error *err) {
+    char path[sizeof(s->path)], dir[sizeof(s->path)];
+    struct listener_spec spec;
+    struct stat is;
+    int rc = tenant_spec(st, s, tenants_check_directory, path, &spec, err);
+    snprintf(dir, sizeof(dir), "%s", path);
+    if (!rc && (s->path[0] || !stat(dirname(dir), &is))) /* or else nothing is there yet */
+        rc = listener_check(&spec, err);
+    errno = EPERM;
+    if (!rc && s->user != (uid_t)-1 && st->kept && !capable_of_user(s->user))
+        rc = no_user(s, path, err);
+    return rc;
+}
+
+int tenants_check(const struct state *st, struct error *err) {
+    const struct rules *rules = st->config->rules;
+    int rc = 0;
+    for (unsigned i = 0; rules && i < rules->nsockets && !rc; i++)
+        rc = tenant_check(st, &rules->sockets[i], err);
+    return rc;
 }
 
 int tenants_new(struct state *st, struct tenants **out, struct error *err) {
@@ -116,6 +166,11 @@ void tenants_pause(struct tenants *t) {
 void tenants_suspend(struct tenants *t, bool on) {
     for (unsigned i = 0; i < t->count; i++)
         listener_suspend(t->tenant[i].listener, on);
+}
+
+void tenants_tell(const struct tenants *t, struct kept *kept) {
+    for (unsigned i = 0; i < t->count; i++)
+        (void)listener_tell(t->tenant[i].listener, kept);
 }
 
 void tenants_keep(struct tenants *t, struct kept *kept) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * upgrade.c - a child that reads the settings, a thread that waits for it.
+ * upgrade.c - a child that tries a start, a thread that waits for it.
  *
  * The child has a process group of its own, so that whatever it is (a script that hangs in another
  * program) ends with it. What it says goes into a pipe, of which as much is kept as a sentence has
@@ -31,6 +31,7 @@
 
 struct upgrade {
     char **argv;
+    char **env; /* of what is being checked; ours to free */
     struct mailbox *reply_to;
     char program[PATH_MAX];
     char given[PATH_MAX]; /* "": the program is tried as it is; else this, which becomes it */
@@ -84,7 +85,7 @@ static void trial_hear(struct trial *t) {
     }
 }
 
-static int trial_spawn(struct trial *t, const char *program, char **argv, int out) {
+static int trial_spawn(struct trial *t, const char *program, char **argv, char **env, int out) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none;
@@ -99,7 +100,7 @@ static int trial_spawn(struct trial *t, const char *program, char **argv, int ou
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
-    int failed = posix_spawn(&t->pid, program, &actions, &attr, argv, environ);
+    int failed = posix_spawn(&t->pid, program, &actions, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     return failed;
@@ -120,7 +121,7 @@ static int trial_start(struct trial *t, const struct upgrade *u) {
     }
     memcpy(argv, u->argv, n * sizeof(*argv));
     argv[n] = check;
-    int failed = trial_spawn(t, u->tried, argv, pipe_fds[1]);
+    int failed = trial_spawn(t, u->tried, argv, u->env, pipe_fds[1]);
     free(argv);
     close(pipe_fds[1]);
     t->out = pipe_fds[0];
@@ -180,12 +181,18 @@ static void trial_judge(const struct trial *t, const char *program, bool ended, 
 
 /* ---- the thread ----------------------------------------------------------------------------- */
 
+static void upgrade_forget(struct upgrade *u) {
+    free(u->env);
+    u->env = NULL;
+    u->checked = NULL;
+}
+
 static void upgrade_told(struct mail *mail) {
     struct upgrade *u = container_of(mail, struct upgrade, mail);
     upgrade_checked *checked = u->checked;
     pthread_join(u->thread, NULL);
     u->running = false;
-    u->checked = NULL;
+    upgrade_forget(u);
     if (!u->result.code)
         memcpy(u->program, u->tried, sizeof(u->program));
     checked(u->arg, &u->result);
@@ -217,10 +224,13 @@ static void *upgrade_run(void *arg) {
     return NULL;
 }
 
-int upgrade_check(struct upgrade *u, const char *program, upgrade_checked *checked, void *arg,
-                  struct error *err) {
-    if (u->checked)
+int upgrade_check(struct upgrade *u, const char *program, char **env, upgrade_checked *checked,
+                  void *arg, struct error *err) {
+    if (u->checked) {
+        free(env);
         return error_set(err, RDMAD_E_BUSY, "an upgrade is under way; wait for it");
+    }
+    u->env = env;
     snprintf(u->given, sizeof(u->given), "%s", program ? program : "");
     u->checked = checked;
     u->arg = arg;
@@ -228,7 +238,7 @@ int upgrade_check(struct upgrade *u, const char *program, upgrade_checked *check
     int rc = thread_start(&u->thread, "rdmad-upgrade", upgrade_run, u, NULL, err);
     u->running = rc == 0;
     if (rc)
-        u->checked = NULL;
+        upgrade_forget(u);
     return rc;
 }
 

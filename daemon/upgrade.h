@@ -4,7 +4,7 @@
  *
  * The happy path: upgrade_new remembers at the start where the program file is; when somebody asks
  * for an upgrade, upgrade_check runs what is there by then with --check-config and the daemon's own
- * arguments, and tells whether it can be run and takes the settings. Nothing of the daemon has
+ * arguments, and tells whether it can be run and would start (trial.h). Nothing of the daemon has
  * changed until then. The file is run by a thread of its own, for UPGRADE_CHECK_MS at most, so the
  * control thread waits for nothing.
  */
@@ -27,9 +27,10 @@ void upgrade_free(struct upgrade *u);
 /* As it was found when the daemon started, or as it was given for the upgrade that was good. */
 const char *upgrade_program(const struct upgrade *u);
 /* program: another file, which is the daemon's from then on if it is good; NULL: its own, as it is
- * now. checked: the file is good, or what is wrong with it. RDMAD_E_BUSY: one is being checked. */
+ * now. env: in which it is run; freed by this, whatever comes of it. checked: the file is good, or
+ * what is wrong with it. RDMAD_E_BUSY: one is being checked. */
 typedef void upgrade_checked(void *arg, const struct error *result);
-int upgrade_check(struct upgrade *u, const char *program, upgrade_checked *checked, void *arg,
-                  struct error *err);
+int upgrade_check(struct upgrade *u, const char *program, char **env, upgrade_checked *checked,
+                  void *arg, struct error *err);
 
 #endif

@@ -6,6 +6,9 @@
 #include "daemon/base/audit_file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,15 +41,34 @@ static bool ends_torn(const char *path) {
     return torn;
 }
 
+#define OPEN_FLAGS (O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+
+static int no_file(const char *path, struct error *err) {
+    return error_errno(err, RDMAD_E_CONFIG, "audit.file %s cannot be opened", path);
+}
+
+int audit_file_look(const char *path, struct error *err) {
+    char dir[PATH_MAX];
+    int rc = 0, fd = *path ? open(path, OPEN_FLAGS) : -1;
+    if (fd >= 0) {
+        rc = audit_file_check(fd, path, err);
+        close(fd);
+    } else if (*path) {
+        snprintf(dir, sizeof(dir), "%s", path);
+        if (errno != ENOENT || eaccess(dirname(dir), W_OK | X_OK))
+            rc = no_file(path, err);
+    }
+    return rc;
+}
+
 int audit_file_open(struct audit_file *f, const char *path, struct error *err) {
     if (!*path) {
         audit_file_close(f);
         return 0;
     }
-    int fd = open(
-        path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    int fd = open(path, OPEN_FLAGS | O_CREAT, 0600);
     if (fd < 0)
-        return error_errno(err, RDMAD_E_CONFIG, "audit.file %s cannot be opened", path);
+        return no_file(path, err);
     int rc = audit_file_check(fd, path, err);
     if (rc) {
         close(fd);

@@ -21,6 +21,8 @@ struct audit_file {
  * regular file and no link, ours or root's, and not writable by others. On failure,
  * RDMAD_E_CONFIG, the one that was open stays. */
 int audit_file_open(struct audit_file *f, const char *path, struct error *err);
+/* Whether it could be opened; makes nothing. */
+int audit_file_look(const char *path, struct error *err);
 /* Whether the whole line was written, or there is no file; errno if it was not. */
 bool audit_file_append(struct audit_file *f, const char *line, size_t size);
 void audit_file_close(struct audit_file *f);

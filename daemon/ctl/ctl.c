@@ -454,23 +454,36 @@ static void no_descriptor(void *user, int fd) {
                       "open files (LimitNOFILE=) or lower its limits.*");
 }
 
+#define CTL_PATH_MAX (sizeof(((struct config *)0)->runtime_dir) + sizeof("/control.sock"))
+
+static struct listener_spec ctl_spec(const struct state *st, int activated_fd,
+                                     char path[CTL_PATH_MAX]) {
+    snprintf(path, CTL_PATH_MAX, "%s/control.sock", st->config->runtime_dir);
+    return (struct listener_spec){.path = path,
+                                  .type = SOCK_STREAM,
+                                  .mode = st->policy ? 0666 : 0660,
+                                  .group = (gid_t)-1,
+                                  .activated = activated_fd,
+                                  .kept = st->kept,
+                                  .refused = no_descriptor};
+}
+
+int ctl_check(const struct state *st, struct error *err) {
+    char path[CTL_PATH_MAX];
+    const struct listener_spec spec = ctl_spec(st, -1, path);
+    return listener_check(&spec, err);
+}
+
 int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **out,
                struct error *err) {
-    char path[sizeof(st->config->runtime_dir) + sizeof("/control.sock")];
-    snprintf(path, sizeof(path), "%s/control.sock", st->config->runtime_dir);
+    char path[CTL_PATH_MAX];
+    const struct listener_spec spec = ctl_spec(st, activated_fd, path);
     struct ctl *ctl = calloc(1, sizeof(*ctl));
     if (!ctl)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for %s", path);
     ctl->state = st;
     ctl->find = find;
     list_init(&ctl->conns);
-    struct listener_spec spec = {.path = path,
-                                 .type = SOCK_STREAM,
-                                 .mode = st->policy ? 0666 : 0660,
-                                 .group = (gid_t)-1,
-                                 .activated = activated_fd,
-                                 .kept = st->kept,
-                                 .refused = no_descriptor};
     int rc = listener_new(st->base, &spec, on_accepted, ctl, &ctl->listener, err);
     if (rc) {
         free(ctl);
@@ -482,6 +495,10 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
 
 void ctl_suspend(struct ctl *ctl, bool on) {
     listener_suspend(ctl->listener, on);
+}
+
+bool ctl_tell(const struct ctl *ctl, struct kept *kept) {
+    return listener_tell(ctl->listener, kept);
 }
 
 bool ctl_keep(struct ctl *ctl, struct kept *kept) {

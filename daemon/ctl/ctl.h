@@ -25,6 +25,9 @@ struct ctl_method;
  * once calls arrive, the rest of st. */
 int ctl_new(struct state *st, int activated_fd, struct ctl **out, struct error *err);
 
+/* Whether its socket could be had (listener_check). */
+int ctl_check(const struct state *st, struct error *err);
+
 /* The same with any table of methods: find returns NULL where there is no such method. */
 typedef const struct ctl_method *ctl_find(const char *name);
 int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **out,
@@ -34,6 +37,8 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
 void ctl_suspend(struct ctl *ctl, bool on);
 
 struct kept; /* ipc/kept.h */
+/* As listener_tell has it. */
+bool ctl_tell(const struct ctl *ctl, struct kept *kept);
 /* Its socket is for the next life. */
 bool ctl_keep(struct ctl *ctl, struct kept *kept);
 

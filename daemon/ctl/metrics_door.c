@@ -213,18 +213,26 @@ static void add_place(struct metrics *m, const char *place) {
 }
 
 /* -1: errno tells why. */
+static int port_socket(const struct sockaddr *at, socklen_t size) {
+    int on = 1, fd = upper_fd(socket(at->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (fd < 0 ||
+        (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) && !bind(fd, at, size)))
+        return fd;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
 static int port_bind(struct door *d) {
-    int on = 1,
-        fd = upper_fd(socket(d->at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (fd < 0)
-        return -1;
-    if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
-        !bind(fd, (struct sockaddr *)&d->at, d->at_size) && !listen(fd, BACKLOG)) {
+    int fd = port_socket((const struct sockaddr *)&d->at, d->at_size);
+    if (fd >= 0 && !listen(fd, BACKLOG)) {
         d->fd = fd;
         return 0;
     }
     int why = errno;
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     errno = why;
     return -1;
 }
@@ -266,53 +274,96 @@ static bool may_pass(int error) {
     return error == EADDRINUSE || error == EADDRNOTAVAIL;
 }
 
-static int listen_at(struct door *d, const char *host, uint16_t port, struct error *err) {
+/* An address: nothing is looked up. */
+static int port_address(const struct metrics_at *where, struct sockaddr_storage *at,
+                        socklen_t *size, struct error *err) {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct addrinfo *ai = NULL;
     char number[8];
-    snprintf(number, sizeof(number), "%u", (unsigned)port);
-    if (getaddrinfo(host, number, &hints, &ai)) /* an address: nothing is looked up */
-        return error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s is no address", host);
-    memcpy(&d->at, ai->ai_addr, ai->ai_addrlen);
-    d->at_size = ai->ai_addrlen;
+    snprintf(number, sizeof(number), "%u", (unsigned)where->port);
+    if (getaddrinfo(where->host, number, &hints, &ai))
+        return error_set(err, RDMAD_E_CONFIG, "metrics.listen: %s is no address", where->host);
+    memcpy(at, ai->ai_addr, ai->ai_addrlen);
+    *size = ai->ai_addrlen;
     freeaddrinfo(ai);
+    return 0;
+}
+
+static int port_refused(const struct metrics_at *where, struct error *err) {
+    return error_errno(err, RDMAD_E_CONFIG, "metrics.listen: cannot listen on %s port %u",
+                       where->host, (unsigned)where->port);
+}
+
+static int listen_at(struct door *d, const struct metrics_at *where, struct error *err) {
+    int rc = port_address(where, &d->at, &d->at_size, err);
+    if (rc)
+        return rc;
     d->again = evtimer_new(d->metrics->state->base, on_again, d);
     if (!d->again)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for metrics.listen");
     if (!port_bind(d))
         return port_serve(d, err);
     if (!may_pass(errno))
-        return error_errno(err, RDMAD_E_CONFIG, "metrics.listen: cannot listen on %s port %u", host,
-                           (unsigned)port);
+        return port_refused(where, err);
     LOG(WARNING, ("metrics.listen: cannot listen on %s port %u: %s; until that changes, which is "
                   "looked at every %d s, metrics are not answered there",
-                  host, (unsigned)port, strerror(errno), RETRY_S));
+                  where->host, (unsigned)where->port, strerror(errno), RETRY_S));
     port_wait(d);
     return 0;
+}
+
+static struct listener_spec local_spec(const struct state *st, char path[PATH_SIZE]) {
+    snprintf(path, PATH_SIZE, "%s/metrics.sock", st->config->runtime_dir);
+    return (struct listener_spec){
+        .path = path, .type = SOCK_STREAM, .mode = 0660, .group = (gid_t)-1, .activated = -1};
 }
 
 static int listen_locally(struct door *d, struct error *err) {
     struct state *st = d->metrics->state;
     char path[PATH_SIZE];
-    snprintf(path, sizeof(path), "%s/metrics.sock", st->config->runtime_dir);
+    const struct listener_spec spec = local_spec(st, path);
     add_place(d->metrics, path);
-    const struct listener_spec spec = {
-        .path = path, .type = SOCK_STREAM, .mode = 0660, .group = (gid_t)-1, .activated = -1};
     int rc = listener_new(st->base, &spec, on_door_accepted, d, &d->listener, err);
     if (!rc)
         LOG(NOTICE, ("metrics: GET /metrics is answered at %s", path));
     return rc;
 }
 
-static int metrics_listen(struct metrics *m, struct error *err) {
-    const char *text = m->state->config->metrics_listen;
+static int metrics_at_of(const struct state *st, struct metrics_at *at, struct error *err) {
+    const char *text = st->config->metrics_listen, *wrong = metrics_at_parse(text, at);
+    return wrong ? error_set(err, RDMAD_E_CONFIG, "metrics.listen \"%s\": %s", text, wrong) : 0;
+}
+
+static int check_port(const struct metrics_at *where, struct error *err) {
+    struct sockaddr_storage at;
+    socklen_t size;
+    int rc = port_address(where, &at, &size, err);
+    if (rc)
+        return rc;
+    int fd = port_socket((const struct sockaddr *)&at, size);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || may_pass(errno) ? 0 : port_refused(where, err);
+}
+
+int metrics_check(const struct state *st, struct error *err) {
     struct metrics_at at;
-    const char *wrong = metrics_at_parse(text, &at);
-    if (wrong)
-        return error_set(err, RDMAD_E_CONFIG, "metrics.listen \"%s\": %s", text, wrong);
-    int rc = *at.host ? listen_at(&m->port, at.host, at.port, err) : 0;
+    char path[PATH_SIZE];
+    struct listener_spec spec = local_spec(st, path);
+    spec.kept = st->kept;
+    int rc = metrics_at_of(st, &at, err);
+    if (!rc && *at.host)
+        rc = check_port(&at, err);
+    return rc || !at.local ? rc : listener_check(&spec, err);
+}
+
+static int metrics_listen(struct metrics *m, struct error *err) {
+    struct metrics_at at;
+    int rc = metrics_at_of(m->state, &at, err);
+    if (!rc && *at.host)
+        rc = listen_at(&m->port, &at, err);
     if (!rc && at.local)
         rc = listen_locally(&m->local, err);
     return rc;
@@ -344,6 +395,11 @@ int metrics_new(struct state *st, struct metrics **out, struct error *err) {
 
 const char *metrics_where(const struct metrics *m) {
     return m->where;
+}
+
+void metrics_tell(const struct metrics *m, struct kept *kept) {
+    if (m->local.listener)
+        (void)listener_tell(m->local.listener, kept);
 }
 
 void ctl_metrics(struct ctl_call *call, const json_t *params) {

@@ -21,6 +21,11 @@ struct metrics;
 
 /* The numbers, and the doors that there are to be. */
 int metrics_new(struct state *st, struct metrics **out, struct error *err);
+/* Whether they could be had (listener_check). A port that is somebody else's is waited for. */
+int metrics_check(const struct state *st, struct error *err);
+struct kept; /* ipc/kept.h */
+/* As listener_tell has it. */
+void metrics_tell(const struct metrics *m, struct kept *kept);
 /* What it listens on: "127.0.0.1:9471", a path, both with ", " between them, or "". */
 const char *metrics_where(const struct metrics *m);
 /* Before the tables of st are freed, and before its mailbox is read for the last time. NULL is

@@ -35,6 +35,13 @@ int kept_take(struct kept *k, const char *path) {
     return -1;
 }
 
+const char *kept_name(const struct kept *k, const char *path) {
+    for (unsigned i = 0; k && i < k->count; i++)
+        if (!strcmp(k->socket[i].path, path))
+            return k->socket[i].name;
+    return NULL;
+}
+
 /* Above all numbers that are to be given, so that none is overwritten before it was moved. */
 static bool kept_move_away(struct kept *k) {
     for (unsigned i = 0; i < k->count; i++) {

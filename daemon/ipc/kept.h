@@ -35,6 +35,9 @@ bool kept_add(struct kept *k, int fd, const char *name);
 /* The socket that is bound to path, the caller's from then on, or -1. */
 int kept_take(struct kept *k, const char *path);
 
+/* By which name it is passed on; NULL: it is not there. k may be NULL. */
+const char *kept_name(const struct kept *k, const char *path);
+
 /* Right before exec, with one thread: the sockets are where sd_listen_fds(3) expects them, with
  * these words for LISTEN_FDNAMES, and nothing else stays open across an exec but standard input,
  * output and error. false, with errno. */

@@ -11,12 +11,14 @@
  * use accepting rests for REST_MS, and clients wait in the backlog.
  */
 #include "daemon/ipc/listener.h"
+#include "daemon/base/capable.h"
 #include "daemon/base/log.h"
 #include "daemon/base/upper_fd.h"
 #include "daemon/ipc/kept.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,17 +83,19 @@ static int listener_find_out(const struct sockaddr_un *a, int type, uid_t owner)
     return said;
 }
 
-/* Makes way at the path, unless somebody answers there. */
-static int remove_leftover(const struct sockaddr_un *a, int type, struct error *err) {
-    struct stat st;
-    const char *path = a->sun_path;
-    if (lstat(path, &st) < 0)
+/* Whether there is something at the path; then it is a socket. */
+static int listener_look(const char *path, struct stat *st, bool *there, struct error *err) {
+    *there = !lstat(path, st);
+    if (!*there)
         return errno == ENOENT ? 0
                                : error_errno(err, RDMAD_E_SYSTEM, "%s: cannot be looked at", path);
-    if (!S_ISSOCK(st.st_mode))
+    if (!S_ISSOCK(st->st_mode))
         return error_set(err, RDMAD_E_EXISTS, "%s: is in the way and is not a socket", path);
+    return 0;
+}
 
-    int said = listener_find_out(a, type, st.st_uid);
+/* said: what listener_ask has of the socket at the path. 0: nobody listens, and it may go. */
+static int listener_judge(const char *path, int said, uid_t owner, struct error *err) {
     if (said == 0 || said == EAGAIN || said == EPROTOTYPE)
         return error_set(err, RDMAD_E_EXISTS,
                          "%s: somebody answers there; is another rdmad running? Stop it or choose "
@@ -102,10 +106,31 @@ static int remove_leftover(const struct sockaddr_un *a, int type, struct error *
         return error_errno(err, RDMAD_E_EXISTS,
                            "%s: is in the way, of uid %u, and whether somebody answers there is "
                            "not to be seen; remove it if no rdmad runs",
-                           path, (unsigned)st.st_uid);
-    if (unlink(path) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "%s: the leftover cannot be removed", path);
+                           path, (unsigned)owner);
     return 0;
+}
+
+/* Makes way at the path, unless somebody answers there. */
+static int remove_leftover(const struct sockaddr_un *a, int type, struct error *err) {
+    struct stat st;
+    const char *path = a->sun_path;
+    bool there;
+    int rc = listener_look(path, &st, &there, err);
+    if (rc || !there)
+        return rc;
+    rc = listener_judge(path, listener_find_out(a, type, st.st_uid), st.st_uid, err);
+    if (!rc && unlink(path) < 0)
+        rc = error_errno(err, RDMAD_E_SYSTEM, "%s: the leftover cannot be removed", path);
+    return rc;
+}
+
+static int cannot_bind(const char *path, struct error *err) {
+    return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot be bound", path);
+}
+
+static int no_group(const struct listener_spec *spec, struct error *err) {
+    return error_errno(err, RDMAD_E_PERM, "%s: cannot be given to group %u", spec->path,
+                       (unsigned)spec->group);
 }
 
 /* The file at the path is ours, with the owner and mode that it should have. */
@@ -118,8 +143,7 @@ static int listener_own_path(struct listener *l, const struct listener_spec *spe
     l->device = st.st_dev;
     l->inode = st.st_ino;
     if (spec->group != (gid_t)-1 && chown(spec->path, (uid_t)-1, spec->group) < 0)
-        return error_errno(err, RDMAD_E_PERM, "%s: cannot be given to group %u", spec->path,
-                           (unsigned)spec->group);
+        return no_group(spec, err);
     if ((st.st_mode & 07777) != spec->mode && chmod(spec->path, spec->mode) < 0 &&
         (errno != EPERM || !listener_take_path(spec->path) || chmod(spec->path, spec->mode) < 0))
         return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot get its mode", spec->path);
@@ -133,12 +157,43 @@ static int listener_bind(struct listener *l, const struct listener_spec *spec, s
         return rc;
     /* The mode of an unbound socket is what its file is created with. */
     if (fchmod(l->fd, 0600) < 0 || bind(l->fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot be bound", spec->path);
+        return cannot_bind(spec->path, err);
     if ((rc = listener_own_path(l, spec, err)))
         return rc;
     if (listen(l->fd, BACKLOG) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot listen", spec->path);
     return 0;
+}
+
+/* Of one who is not let in by the file's mode that cannot be told without taking it from him. */
+static int listener_check_path(const struct sockaddr_un *a, int type, struct error *err) {
+    struct stat st;
+    char dir[sizeof(a->sun_path)];
+    bool there;
+    int rc = listener_look(a->sun_path, &st, &there, err);
+    if (rc)
+        return rc;
+    memcpy(dir, a->sun_path, sizeof(dir));
+    if (eaccess(dirname(dir), W_OK | X_OK))
+        return cannot_bind(a->sun_path, err);
+    int said = there ? listener_ask(a, type) : ECONNREFUSED;
+    return said == EACCES ? 0 : listener_judge(a->sun_path, said, st.st_uid, err);
+}
+
+int listener_check(const struct listener_spec *spec, struct error *err) {
+    struct sockaddr_un a;
+    struct stat st;
+    bool there;
+    int rc = fill_address(&a, spec->path, err);
+    const char *name = kept_name(spec->kept, spec->path);
+    if (rc || (name && strcmp(name, KEPT_NAME) != 0)) /* the service manager's is as it is */
+        return rc;
+    if (!spec->kept)
+        return listener_look(spec->path, &st, &there, err);
+    if (!name && (rc = listener_check_path(&a, spec->type, err)))
+        return rc;
+    errno = EPERM;
+    return spec->group == (gid_t)-1 || capable_of_group(spec->group) ? 0 : no_group(spec, err);
 }
 
 static int socket_option(int fd, int option) {
@@ -277,8 +332,12 @@ static bool listener_path_is_ours(const struct listener *l) {
     return *l->path && !lstat(l->path, &st) && st.st_dev == l->device && st.st_ino == l->inode;
 }
 
+bool listener_tell(const struct listener *l, struct kept *kept) {
+    return (!*l->path || listener_path_is_ours(l)) && kept_add(kept, l->fd, l->name);
+}
+
 bool listener_keep(struct listener *l, struct kept *kept) {
-    if ((*l->path && !listener_path_is_ours(l)) || !kept_add(kept, l->fd, l->name))
+    if (!listener_tell(l, kept))
         return false;
     l->path[0] = '\0';
     return true;

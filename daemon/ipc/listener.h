@@ -32,12 +32,19 @@ struct listener_spec {
     void (*refused)(void *user, int fd); /* takes over fd; NULL: there is nothing to say */
 };
 
+/* Whether listener_new would succeed, as far as that is seen without making or taking anything.
+ * What is in spec->kept counts as kept by its path; NULL: it is not known who listens there, and
+ * then whoever does is in nobody's way. */
+int listener_check(const struct listener_spec *spec, struct error *err);
+
 int listener_new(struct event_base *base, const struct listener_spec *spec,
                  void (*accepted)(void *user, int fd), void *user, struct listener **out,
                  struct error *err);
 void listener_pause(struct listener *l); /* while stopping */
 /* Lets nobody in for now; clients wait in the backlog. */
 void listener_suspend(struct listener *l, bool on);
+/* Its socket is in kept, too, as the next life would have it. False: it could not. */
+bool listener_tell(const struct listener *l, struct kept *kept);
 /* Its socket and path stay when it is freed, and are in kept, for the next life. False: they cannot
  * be, and it is as it was. */
 bool listener_keep(struct listener *l, struct kept *kept);

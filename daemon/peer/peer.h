@@ -24,6 +24,9 @@ struct channel; /* state/channel.h */
 
 /* Listens on config.listen; fills in state->listen_host and listen_port. */
 int peers_new(struct state *st, struct peers **out, struct error *err);
+/* Whether it could, at config.listen or, any_port, at some port of that host; nobody hears of it.
+ */
+int peers_check(const struct state *st, bool any_port, struct error *err);
 /* Says goodbye to every peer and closes; done when the last attachment and lane is gone. */
 /* This daemon stops, and is perhaps started again: tells those who have leases here, so that they
  * can end what they have under way and leave by themselves (lessee/return.h). */

@@ -191,7 +191,8 @@ static void good_configuration_is_quiet(void) {
     CHECK(f && fputs("{ // one worker\n  \"workers\": 1 # is enough\n}\n", f) >= 0 &&
               fclose(f) == 0,
           "%s", path);
-    const char *const argv[] = {rdmad, "--config", path, "--check-config", NULL};
+    const char *const argv[] = {rdmad, "--config",       path, "--runtime-dir",
+                                dir,   "--check-config", NULL};
     CHECK(run_program(argv, out, sizeof(out)) == 0 && out[0] == 0, "said: %s", out);
     unlink(path);
     end();

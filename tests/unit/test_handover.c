@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of the life before are taken as they were written, or not at all. */
+/* The words of the life before are taken as they were written, or not at all; and a trial has those
+ * that a next life would have. */
 #include "daemon/handover.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -43,4 +44,59 @@ Test(handover, words_not_as_written_are_not_there) {
         cr_assert_eq(h.porter, 0, "'%s'", words[i]);
         cr_assert_eq(h.from[0], '\0', "'%s'", words[i]);
     }
+}
+
+static const char *word_of(char **env, const char *name) {
+    size_t n = strlen(name);
+    const char *found = NULL;
+    for (; *env; env++) {
+        if (strncmp(*env, name, n) != 0 || (*env)[n] != '=')
+            continue;
+        cr_assert_null(found, "%s is there twice", name);
+        found = *env + n + 1;
+    }
+    return found;
+}
+
+Test(handover, a_trial_has_the_words_and_the_sockets_that_a_next_life_would_have) {
+    struct handover h = {.times = 1, .port = 7471, .from = "0.9.0"}, again;
+    struct kept kept = {.count = KEPT_MAX}, told;
+    for (unsigned i = 0; i < KEPT_MAX; i++) {
+        strcpy(kept.socket[i].name, i ? KEPT_NAME : "0123456789.sock");
+        memset(kept.socket[i].path, '/', sizeof(kept.socket[i].path) - 1);
+        snprintf(kept.socket[i].path, 20, "/run/a place %u/", i);
+        kept.socket[i].path[strlen(kept.socket[i].path)] = i % 2 ? '/' : '\0';
+    }
+    setenv("LISTEN_FDS", "3", 1);
+    setenv("RDMAD_LIFE_BEFORE", "words of another", 1);
+    char **env = handover_for_trial(&h, &kept);
+    cr_assert_not_null(env);
+    cr_assert_null(word_of(env, "LISTEN_FDS"), "it has no socket");
+    cr_assert_str_eq(word_of(env, "PATH"), getenv("PATH"));
+    setenv("RDMAD_LIFE_BEFORE", word_of(env, "RDMAD_LIFE_BEFORE"), 1);
+    setenv("RDMAD_TRIAL_SOCKETS", word_of(env, "RDMAD_TRIAL_SOCKETS"), 1);
+    free(env);
+    handover_take(&again);
+    cr_assert_eq(again.times, 1);
+    cr_assert_eq(again.port, 7471);
+    handover_take_told(&told);
+    cr_assert_eq(told.count, KEPT_MAX);
+    for (unsigned i = 0; i < KEPT_MAX; i++) {
+        cr_assert_str_eq(told.socket[i].name, kept.socket[i].name);
+        cr_assert_str_eq(told.socket[i].path, kept.socket[i].path);
+        cr_assert_eq(told.socket[i].fd, -1);
+    }
+}
+
+Test(handover, sockets_that_nobody_has_told_of_are_none) {
+    static const char *const texts[] = {"", "kept", "kept\n/run/a",
+                                        "a-name-that-is-too-long /run/a\n", "\n\n"};
+    struct kept told;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        setenv("RDMAD_TRIAL_SOCKETS", texts[i], 1);
+        handover_take_told(&told);
+        cr_assert_eq(told.count, 0, "'%s'", texts[i]);
+    }
+    handover_take_told(&told);
+    cr_assert_eq(told.count, 0);
 }

@@ -3,6 +3,7 @@
  * The listening socket: leftovers make way, living ones do not, and only what is ours is removed.
  */
 #include "daemon/base/clock.h"
+#include "daemon/ipc/kept.h"
 #include "daemon/ipc/listener.h"
 #include <criterion/criterion.h>
 #include <event2/event.h>
@@ -227,4 +228,72 @@ Test(listener, without_descriptors_accepting_rests_and_then_goes_on) {
     cr_assert_eq(accepted, 1);
     close(fd);
     listener_free(l);
+}
+
+/* ---- whether it could be started ------------------------------------------------------------ */
+
+static int check(const struct kept *known, gid_t group, struct error *err) {
+    struct kept copy = known ? *known : (struct kept){.count = 0};
+    struct listener_spec spec = {.path = path,
+                                 .type = SOCK_SEQPACKET,
+                                 .mode = 0666,
+                                 .group = group,
+                                 .activated = -1,
+                                 .kept = known ? &copy : NULL};
+    return listener_check(&spec, err);
+}
+#define ANY_GROUP ((gid_t)-1)
+
+static const struct kept nothing;
+
+Test(listener, a_check_makes_nothing_and_takes_nothing) {
+    struct error err;
+    cr_assert_eq(check(&nothing, ANY_GROUP, &err), 0);
+    cr_assert_neq(access(path, F_OK), 0, "it has made the socket");
+    leave_one();
+    cr_assert_eq(check(&nothing, ANY_GROUP, &err), 0);
+    cr_assert_eq(access(path, F_OK), 0, "it has removed the leftover");
+}
+
+Test(listener, a_check_says_what_a_start_would) {
+    struct listener *l;
+    struct error err;
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    cr_assert_eq(check(&nothing, ANY_GROUP, &err), RDMAD_E_EXISTS);
+    cr_assert_eq(check(NULL, ANY_GROUP, &err), RDMAD_E_EXISTS);
+    unlink(path);
+    cr_assert_eq(start(&l, NULL), 0);
+    cr_assert_eq(check(&nothing, ANY_GROUP, &err), RDMAD_E_EXISTS);
+    cr_assert_not_null(strstr(err.text, "somebody answers there"), "%s", err.text);
+    cr_assert_eq(check(NULL, ANY_GROUP, &err), 0, "it may be the daemon that is asked of");
+    listener_free(l);
+    strcat(path, ".d/s.sock");
+    cr_assert_eq(check(&nothing, ANY_GROUP, &err), RDMAD_E_SYSTEM);
+    cr_assert_not_null(strstr(err.text, "cannot be bound: No such file"), "%s", err.text);
+}
+
+Test(listener, what_will_be_left_to_it_is_in_nobodys_way) {
+    struct kept told = {.count = 0};
+    struct listener *l;
+    struct error err;
+    cr_assert_eq(start(&l, NULL), 0);
+    cr_assert(listener_tell(l, &told));
+    cr_assert_eq(check(&told, ANY_GROUP, &err), 0);
+    listener_free(l);
+    cr_assert_neq(access(path, F_OK), 0, "it was told of, not kept");
+}
+
+Test(listener, a_group_that_it_may_not_give_is_found_by_a_check) {
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[2] = {{0}};
+    struct kept told = {.count = 1};
+    struct error err;
+    cr_assert_eq(syscall(SYS_capset, &head, none), 0);
+    cr_assert_eq(check(&nothing, 54321, &err), RDMAD_E_PERM);
+    cr_assert_eq(check(&nothing, getegid(), &err), 0);
+    strcpy(told.socket[0].path, path);
+    strcpy(told.socket[0].name, KEPT_NAME);
+    cr_assert_eq(check(&told, 54321, &err), RDMAD_E_PERM);
+    strcpy(told.socket[0].name, "rdmad.sock");
+    cr_assert_eq(check(&told, 54321, &err), 0, "the service manager's is as it has made it");
 }

@@ -119,56 +119,79 @@ void accept_timed_out(struct peer *p) {
 }
 
 /* Beyond loopback nobody talks in clear, unless he was told to. */
-static bool accept_may_listen(const struct peers *ps, int fd) {
+static bool accept_may_listen(const struct state *st, int fd) {
     struct sockaddr_storage at = {0};
     socklen_t size = sizeof(at);
-    return identity_of(ps->state) || ps->state->config->peer_insecure ||
+    return identity_of(st) || st->config->peer_insecure ||
            (getsockname(fd, (struct sockaddr *)&at, &size) == 0 &&
             address_is_loopback((struct sockaddr *)&at));
 }
 
-int accept_start(struct peers *ps, struct error *err) {
-    const char *listen = ps->state->config->listen;
+/* For errno. */
+static int accept_cannot(const char *listen, struct error *err) {
+    if (errno == EADDRINUSE)
+        return error_set(err, RDMAD_E_SYSTEM,
+                         "cannot listen on %.100s: %s: another program has that port; give rdmad "
+                         "another by --listen HOST:PORT, or by \"listen\" in its settings",
+                         listen, strerror(errno));
+    return error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
+}
+
+/* Binds *fd to config.listen, whose host goes to host; any_port: to any port there. */
+static int accept_bind(const struct state *st, bool any_port, char host[RDMAD_HOST_MAX + 1],
+                       int *fd, struct error *err) {
+    const char *listen = st->config->listen;
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
-    char host[RDMAD_HOST_MAX + 1], service[8];
+    char service[8];
     uint16_t port;
-
-    timer_init(&ps->accept_again, accept_resume);
     const char *wrong = rdmad_hostport_parse(listen, host, &port);
     if (wrong)
         return error_set(err, RDMAD_E_CONFIG, "listen \"%.100s\": %s", listen, wrong);
-    snprintf(service, sizeof(service), "%u", port);
+    snprintf(service, sizeof(service), "%u", any_port ? 0 : port);
     int rc = getaddrinfo(host, service, &hints, &found);
     if (rc) /* no wrong setting, as far as we know: nameservers come up after us, too */
         return error_set(err, RDMAD_E_SYSTEM, "listen \"%.100s\": the name does not resolve: %s",
                          listen, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
-    int fd = address_bind(found);
+    *fd = address_bind(found);
+    int saved = errno;
     freeaddrinfo(found);
-    if (fd >= 0 && !accept_may_listen(ps, fd)) {
+    errno = saved;
+    if (*fd < 0)
+        return accept_cannot(listen, err);
+    if (accept_may_listen(st, *fd))
+        return 0;
+    close(*fd);
+    return error_set(err, RDMAD_E_CONFIG,
+                     "listen \"%.100s\" is not loopback, and this node has no identity (%.200s): "
+                     "\"rdmactl cluster init\" or \"rdmactl cluster join\" makes one; on a closed "
+                     "test network set \"peer.insecure\": true",
+                     listen, identity_dir(st));
+}
+
+int peers_check(const struct state *st, bool any_port, struct error *err) {
+    char host[RDMAD_HOST_MAX + 1];
+    int fd, rc = accept_bind(st, any_port, host, &fd, err);
+    if (!rc)
         close(fd);
-        return error_set(
-            err, RDMAD_E_CONFIG,
-            "listen \"%.100s\" is not loopback, and this node has no identity (%.200s): "
-            "\"rdmactl cluster init\" or \"rdmactl cluster join\" makes one; on a closed "
-            "test network set \"peer.insecure\": true",
-            listen, identity_dir(ps->state));
-    }
-    if (fd >= 0)
-        ps->listener =
-            evconnlistener_new(ps->state->base, accept_comes, ps,
-                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
+    return rc;
+}
+
+int accept_start(struct peers *ps, struct error *err) {
+    const char *listen = ps->state->config->listen;
+    char host[RDMAD_HOST_MAX + 1];
+    int fd;
+
+    timer_init(&ps->accept_again, accept_resume);
+    int rc = accept_bind(ps->state, false, host, &fd, err);
+    if (rc)
+        return rc;
+    ps->listener = evconnlistener_new(ps->state->base, accept_comes, ps,
+                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
     if (!ps->listener) {
-        if (errno == EADDRINUSE)
-            error_set(err, RDMAD_E_SYSTEM,
-                      "cannot listen on %.100s: %s: another program has that port; give rdmad "
-                      "another by --listen HOST:PORT, or by \"listen\" in its settings",
-                      listen, strerror(errno));
-        else
-            error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
-        if (fd >= 0)
-            close(fd);
-        return RDMAD_E_SYSTEM;
+        rc = accept_cannot(listen, err);
+        close(fd);
+        return rc;
     }
     evconnlistener_set_error_cb(ps->listener, accept_failed);
     if (own_address_note(ps, evconnlistener_get_fd(ps->listener), host, err))
