@@ -39,7 +39,7 @@ struct audit_counts;
 void audit_count(struct audit_counts *out);
 
 /* Starts the thread. Until then, and after audit_stop(), events go to the log at once. file: where
- * lines of JSON are appended, made with mode 0600; "": nowhere. RDMAD_E_CONFIG: it cannot be. */
+ * lines of JSON are appended, made with mode 0600; "": nowhere. Fails as audit_file_open does. */
 int audit_start(const char *file, struct error *err);
 /* On reload: the thread opens the file again, under this name, and says in the log if it cannot. */
 void audit_reopen(const char *file);

@@ -43,8 +43,15 @@ static bool ends_torn(const char *path) {
 
 #define OPEN_FLAGS (O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 
+/* A disk that is full, or fails, is no wrong setting; nor is a table of files. */
+static bool audit_file_may_pass(int error) {
+    return error == ENOSPC || error == EDQUOT || error == EIO || error == EROFS ||
+           error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 static int no_file(const char *path, struct error *err) {
-    return error_errno(err, RDMAD_E_CONFIG, "audit.file %s cannot be opened", path);
+    return error_errno(err, audit_file_may_pass(errno) ? RDMAD_E_SYSTEM : RDMAD_E_CONFIG,
+                       "audit.file %s cannot be opened", path);
 }
 
 int audit_file_look(const char *path, struct error *err) {

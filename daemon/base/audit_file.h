@@ -18,8 +18,8 @@ struct audit_file {
 };
 
 /* Opens path ("": closes, and has none), made with mode 0600 if it is not there. It must be a
- * regular file and no link, ours or root's, and not writable by others. On failure,
- * RDMAD_E_CONFIG, the one that was open stays. */
+ * regular file and no link, ours or root's, and not writable by others. On failure the one that was
+ * open stays: RDMAD_E_CONFIG, or RDMAD_E_SYSTEM for what may pass, as a full disk. */
 int audit_file_open(struct audit_file *f, const char *path, struct error *err);
 /* Whether it could be opened; makes nothing. */
 int audit_file_look(const char *path, struct error *err);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -236,6 +237,21 @@ Test(audit_file, it_is_made_for_us_alone_and_what_others_prepared_is_refused, .i
     cr_assert(audit_file_append(&f, "x\n", 2), "the one that was open goes on");
     audit_file_close(&f);
     unlink(path);
+}
+
+/* A service manager does not try again after a wrong setting. */
+Test(audit_file, what_may_pass_is_no_wrong_setting, .init = make_path) {
+    struct audit_file f = {.fd = -1};
+    struct error why;
+    struct rlimit files;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    rlim_t before = files.rlim_cur;
+    files.rlim_cur = 0;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    int rc = audit_file_open(&f, path, &why);
+    files.rlim_cur = before;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    cr_assert_eq(rc, RDMAD_E_SYSTEM, "%s", why.text);
 }
 
 Test(audit_file, after_a_torn_line_the_next_is_whole, .init = make_path) {
