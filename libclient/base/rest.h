@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define REST_BEFORE_NS UINT64_C(500000000)     /* until the session is opened without it */
+#define REST_FIRST_NS UINT64_C(2000000000)     /* the same if each was not asked for once by then */
 #define REST_PATIENCE_NS UINT64_C(10000000000) /* and what is not waited for is given up */
 #define REST_AWAITED_NS UINT64_C(600000000000) /* the longest peer.return_ms that there is */
 #define REST_ROUND_NS UINT64_C(500000000) /* of an open session, before others have their turn */

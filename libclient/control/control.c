@@ -400,8 +400,8 @@ static void call_wait(struct rdmad_session *s, struct rdmad_call *c) {
     }
 }
 
-/* With the lock, released meanwhile. */
-static void call_ask(struct rdmad_session *s, struct rdmad_call *c) {
+/* With the lock, released meanwhile: its request is on the way, or it has ended. */
+static void call_begin(struct rdmad_session *s, struct rdmad_call *c) {
     char packet[RDMAD_MSG_MAX];
     if (c->fill)
         c->fill(s, c, (void *)(uintptr_t)c->request);
@@ -411,7 +411,6 @@ static void call_ask(struct rdmad_session *s, struct rdmad_call *c) {
     c->next = s->calls;
     s->calls = c;
     call_send(s, c, packet, size);
-    call_wait(s, c);
 }
 
 /* With the lock, released meanwhile: until there is a daemon that this thread may ask. */
@@ -433,7 +432,8 @@ static int call_run(struct rdmad_session *s, struct rdmad_call *c) {
         int rc = call_await_daemon(s);
         if (rc)
             return rc;
-        call_ask(s, c);
+        call_begin(s, c);
+        call_wait(s, c);
         if (!c->cut || c->one_try || tries + 1 == TRIES)
             return 0;
     }
@@ -449,6 +449,24 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
     if (c->status && !c->quiet)
         rdmad_fail(s, c->status, "%s", c->text);
     return c->status;
+}
+
+void rdmad_control_call_all(struct rdmad_session *s, struct rdmad_call *const *calls,
+                            unsigned count) {
+    pthread_mutex_lock(&s->lock);
+    for (unsigned i = 0; i < count; i++) {
+        struct rdmad_call *c = calls[i];
+        assert(c->one_try && !c->nfds);
+        c->status = call_await_daemon(s);
+        c->done = c->status != 0;
+        if (!c->done)
+            call_begin(s, c);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (!calls[i]->done)
+            call_wait(s, calls[i]);
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Whoever is asked a later question may be the next daemon already, and refuse it. */

@@ -61,6 +61,11 @@ struct rdmad_call {
  * session lost: the daemon was silent for too long. While the session is away it waits, and asks
  * the next daemon if the one before has not answered. */
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
+/* Makes calls of one try and without descriptors at the same time: all are asked before any is
+ * waited for. Each one's status and text tell what became of it; the last error stays what it was.
+ */
+void rdmad_control_call_all(struct rdmad_session *s, struct rdmad_call *const *calls,
+                            unsigned count);
 /*
  * For what takes several questions, of which all are one daemon's to answer:
  *

@@ -42,6 +42,7 @@ struct rdmad_lease {
     bool let_go;                   /* lessee: by the program; no daemon is asked for it again */
     bool away;                     /* lessee: its owner's daemon has gone, and may come back */
     bool awaited;                  /* and its daemon says that it waits for that */
+    bool asked;                    /* lessee: the daemon at hand has been asked for it */
     bool kept;                     /* lessee: by rdmad_lease_keep */
     bool to_ask;                   /* of a daemon that takes the session over: not yet */
     struct rdmad_lease_grant_req grant; /* owner: on which terms, for the next daemon */
@@ -96,11 +97,12 @@ struct rdmad_attach_round {
 };
 /* With the lock: all attaches are away, for the daemon that made them is gone. */
 void rdmad_attaches_leave(struct rdmad_session *s, struct rdmad_attach_round *round);
-/* Makes the attaches again that are away, each once a round; from until_ns on the next call goes on
- * with it. How many are still away. */
+/* Makes the attaches again that are away, many at a time, each once a round; from until_ns on the
+ * next call goes on with it. How many are still away. */
 unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
                                uint64_t until_ns);
-/* Gives up attaches that have been away for long enough (base/rest.h); how many are still. */
+/* Gives up attaches that were asked for, and have been away for long enough (base/rest.h); how many
+ * are still away. */
 unsigned rdmad_attaches_give_up(struct rdmad_session *s, uint64_t since_ns);
 
 /* What events bring, with the lock. */

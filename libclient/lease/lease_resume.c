@@ -9,7 +9,8 @@
  *
  * A lessee attaches by the URI again, and asks for its handle's number. The owner may be a program
  * that is not back yet, so what fails in a way that time can mend is tried again later; for longer
- * if the daemon says that it waits for the owner, too (BUSY).
+ * if the daemon says that it waits for the owner, too (BUSY). An owner's daemon that is silent
+ * costs the whole time of a try, so many are tried at once.
  *
  * Programs free leases meanwhile, and grant others, so those that are to be asked for are marked
  * first, and then looked for one after the other.
@@ -21,9 +22,11 @@
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ATTACH_TRY_MS 500u
+#define ATTACHES_AT_ONCE 32u
 
 /* ---- which --------------------------------------------------------------------------------- */
 
@@ -162,7 +165,7 @@ void rdmad_attaches_leave(struct rdmad_session *s, struct rdmad_attach_round *ro
     round->going = false;
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
         for (struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
-            l->awaited = false;
+            l->awaited = l->asked = false;
             if (l->ended || l->let_go)
                 continue;
             if (l->side == RDMAD_LEASE_ATTACHED)
@@ -203,31 +206,59 @@ static bool attach_is_away(const struct rdmad_lease *lease) {
     return lease && lease->away && !lease->ended && !lease->let_go;
 }
 
-static void attach_again(struct rdmad_session *s, uint64_t handle) {
-    struct rdmad_attach_resume_req request = {.handle = handle,
-                                              .attach.timeout_ns = ATTACH_TRY_MS * RDMAD_NS_PER_MS};
-    struct rdmad_lease_keep_req keep = {.handle = handle, .on = 1};
+/* One try; the daemon is asked several at a time. */
+struct attach_try {
+    struct rdmad_attach_resume_req request;
     struct rdmad_lease_attach_rep reply;
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_ATTACH_RESUME, request, reply),
-                              .accept = attach_accept, .one_try = true};
+    struct rdmad_call call;
+};
+
+/* False: the lease is not away any more. */
+static bool attach_try_make(struct rdmad_session *s, struct attach_try *t, uint64_t handle) {
+    *t = (struct attach_try){.request.handle = handle,
+                             .request.attach.timeout_ns = ATTACH_TRY_MS * RDMAD_NS_PER_MS};
+    t->call = (struct rdmad_call){RDMAD_CALL(RDMAD_MSG_ATTACH_RESUME, t->request, t->reply),
+                                  .accept = attach_accept, .one_try = true};
     pthread_mutex_lock(&s->lock);
-    struct rdmad_lease *lease = rdmad_lease_find(s, false, handle);
+    const struct rdmad_lease *lease = rdmad_lease_find(s, false, handle);
     bool wanted = attach_is_away(lease);
     if (wanted)
-        memcpy(request.attach.uri, lease->uri, sizeof(request.attach.uri));
+        memcpy(t->request.attach.uri, lease->uri, sizeof(t->request.attach.uri));
     pthread_mutex_unlock(&s->lock);
-    if (!wanted)
-        return;
-    int rc = rdmad_control_call(s, &call);
+    return wanted;
+}
+
+/* It was answered, or could not be. */
+static void attach_try_judge(struct rdmad_session *s, const struct attach_try *t) {
+    struct rdmad_lease_keep_req keep = {.handle = t->request.handle, .on = 1};
+    int rc = t->call.status;
     pthread_mutex_lock(&s->lock);
-    lease = rdmad_lease_find(s, false, handle);
+    struct rdmad_lease *lease = rdmad_lease_find(s, false, t->request.handle);
     if (attach_is_away(lease) && !attach_may_come(rc))
-        lease_stays_away(lease, rc, rdmad_error_said(s));
-    if (lease && rc != RDMAD_E_DAEMON_LOST)
+        lease_stays_away(lease, rc, t->call.text);
+    if (lease && rc != RDMAD_E_DAEMON_LOST) {
         lease->awaited = rc == RDMAD_E_BUSY;
+        lease->asked = true;
+    }
     if (lease && !rc && !lease->ended && !lease->let_go && lease->kept)
         rdmad_control_post(s, RDMAD_MSG_LEASE_KEEP, &keep, sizeof(keep));
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Tries the next ones of the round, at most room. False: there were not so many. */
+static bool attaches_try(struct rdmad_session *s, struct rdmad_attach_round *round,
+                         struct attach_try *tries, unsigned room) {
+    struct rdmad_call *calls[ATTACHES_AT_ONCE];
+    unsigned count = 0;
+    uint64_t number = 1;
+    while (count < room && (number = next_marked(s, false, &round->bucket))) {
+        calls[count] = &tries[count].call;
+        count += attach_try_make(s, &tries[count], number);
+    }
+    rdmad_control_call_all(s, calls, count);
+    for (unsigned i = 0; i < count; i++)
+        attach_try_judge(s, &tries[i]);
+    return number != 0;
 }
 
 /* With the lock: those that are away. */
@@ -241,17 +272,16 @@ static unsigned attaches_away(const struct rdmad_session *s) {
 
 unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
                                uint64_t until_ns) {
-    uint64_t number;
+    struct attach_try one, *tries = calloc(ATTACHES_AT_ONCE, sizeof(*tries));
+    unsigned room = tries ? ATTACHES_AT_ONCE : 1;
     if (!round->going) {
         mark_all(s, false);
         *round = (struct rdmad_attach_round){.going = true};
     }
-    while ((number = next_marked(s, false, &round->bucket))) {
-        attach_again(s, number);
-        if (rdmad_monotonic_ns() >= until_ns)
-            break;
-    }
-    round->going = number != 0;
+    do
+        round->going = attaches_try(s, round, tries ? tries : &one, room);
+    while (round->going && rdmad_monotonic_ns() < until_ns);
+    free(tries);
     pthread_mutex_lock(&s->lock);
     unsigned away = attaches_away(s);
     pthread_mutex_unlock(&s->lock);
@@ -262,7 +292,7 @@ unsigned rdmad_attaches_give_up(struct rdmad_session *s, uint64_t since_ns) {
     pthread_mutex_lock(&s->lock);
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
         for (struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
-            if (attach_is_away(l) && rest_is_over(since_ns, l->awaited))
+            if (attach_is_away(l) && l->asked && rest_is_over(since_ns, l->awaited))
                 lease_stays_away(l, RDMAD_E_NO_LEASE, "its owner has not brought it back in time");
         }
     }

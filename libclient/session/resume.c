@@ -72,6 +72,7 @@ struct rdmad_resume {
     bool granted;   /* since then another one has had its leases */
     bool some_away; /* attaches or watches, which are tried again */
     struct rdmad_attach_round round;
+    uint64_t watch_round;
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -178,6 +179,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         r->gone_ns = 0;
         rdmad_attaches_leave(s, &r->round);
         rdmad_watches_leave(s);
+        r->watch_round = 0;
         rdmad_pause_leave(s);
     }
     pthread_mutex_unlock(&s->lock);
@@ -206,16 +208,14 @@ static void resume_open(struct rdmad_resume *r) {
 /* Before the session is opened, and after that for those that were not there yet. */
 static void resume_step_rest(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
-    bool all = resume_state(r) != RDMAD_SESSION_OPEN; /* each once before it is opened */
-    unsigned watches = rdmad_watches_resume(s);
-    uint64_t until_ns = all ? UINT64_MAX : rdmad_monotonic_ns() + REST_ROUND_NS;
+    bool first = resume_state(r) != RDMAD_SESSION_OPEN; /* each once before it is opened */
+    uint64_t until_ns = rdmad_monotonic_ns() + (first ? REST_FIRST_NS : REST_ROUND_NS);
+    unsigned watches = rdmad_watches_resume(s, &r->watch_round, until_ns);
     unsigned attaches = rdmad_attaches_resume(s, &r->round, until_ns);
     uint64_t now = rdmad_monotonic_ns(), since = now - r->handed_back_ns;
     r->next_ns = now + rest_pause_ns(since);
-    if (watches && rest_is_over(since, false)) {
-        rdmad_watches_give_up(s);
-        watches = 0;
-    }
+    if (watches && rest_is_over(since, false))
+        watches = rdmad_watches_give_up(s);
     if (attaches)
         attaches = rdmad_attaches_give_up(s, since);
     r->some_away = watches || attaches;

@@ -23,12 +23,14 @@
 #include <string.h>
 
 #define AGAIN_TRY_MS 500u
+#define AGAIN_AT_ONCE 32u
 
 /* A session has few: the daemon sees to that. */
 struct rdmad_watch {
     struct rdmad_watch *next;
     uint64_t number; /* the program's: no other watch of the session has it, or ever had */
     uint64_t there;  /* the session's daemon's; 0: it has not got it */
+    bool asked;      /* and was asked for it */
     struct rdmad_names_watch_req request;
 };
 
@@ -200,8 +202,10 @@ int rdmad_names_unwatch(rdmad_session *s, uint64_t watch) {
 /* ---- at the next daemon -------------------------------------------------------------------- */
 
 void rdmad_watches_leave(struct rdmad_session *s) {
-    for (struct rdmad_watch *w = s->watches; w; w = w->next)
+    for (struct rdmad_watch *w = s->watches; w; w = w->next) {
         w->there = 0;
+        w->asked = false;
+    }
 }
 
 /* With the lock, before any news: the program may have ended it meanwhile. */
@@ -234,58 +238,95 @@ static bool watch_may_come(int rc) {
            rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_DAEMON_LOST;
 }
 
-/* Whether the daemon has not got it. */
-static bool watch_ask_again(struct rdmad_session *s, uint64_t number) {
-    struct rdmad_names_watch_req request;
-    struct watch_call c = {.number = number};
-    c.call = (struct rdmad_call){RDMAD_CALL(RDMAD_MSG_NAMES_WATCH, request, c.reply),
-                                 .accept = watch_again, .one_try = true};
-    pthread_mutex_lock(&s->lock);
-    const struct rdmad_watch *w = *watch_by(s, false, number);
-    if (w)
-        request = w->request;
-    pthread_mutex_unlock(&s->lock);
-    if (!w)
-        return false;
-    request.timeout_ns = AGAIN_TRY_MS * RDMAD_NS_PER_MS;
-    int rc = rdmad_control_call(s, &c.call);
-    pthread_mutex_lock(&s->lock);
-    struct rdmad_watch **at = watch_by(s, false, number);
-    if (*at && rc && !watch_may_come(rc))
-        watch_ends(s, at, rc);
-    bool away = *at && !(*at)->there;
-    pthread_mutex_unlock(&s->lock);
-    return away;
-}
-
-/* With the lock: the first of a number beyond that which the daemon has not got; 0: there is none.
- * Programs end watches meanwhile, so they are walked by number. */
-static uint64_t watch_away(const struct rdmad_session *s, uint64_t beyond) {
-    uint64_t least = 0;
+/* With the lock: the first of a number beyond that which the daemon has not got; NULL: there is
+ * none. Programs end watches meanwhile, so they are walked by number. */
+static const struct rdmad_watch *watch_away(const struct rdmad_session *s, uint64_t beyond) {
+    const struct rdmad_watch *least = NULL;
     for (const struct rdmad_watch *w = s->watches; w; w = w->next) {
-        if (!w->there && w->number > beyond && (!least || w->number < least))
-            least = w->number;
+        if (!w->there && w->number > beyond && (!least || w->number < least->number))
+            least = w;
     }
     return least;
 }
 
-unsigned rdmad_watches_resume(struct rdmad_session *s) {
-    unsigned away = 0;
-    uint64_t number = 0;
-    for (;;) {
-        pthread_mutex_lock(&s->lock);
-        number = watch_away(s, number);
-        pthread_mutex_unlock(&s->lock);
-        if (!number)
-            return away;
-        away += watch_ask_again(s, number);
+/* One try; the daemon is asked several at a time. */
+struct watch_try {
+    struct watch_call c;
+    struct rdmad_names_watch_req request;
+};
+
+/* With the lock: of the next ones of the round, at most room; how many. */
+static unsigned watch_tries_make(const struct rdmad_session *s, uint64_t *round,
+                                 struct watch_try *tries, unsigned room) {
+    const struct rdmad_watch *w;
+    unsigned count = 0;
+    while (count < room && (w = watch_away(s, *round))) {
+        struct watch_try *t = &tries[count++];
+        *t = (struct watch_try){.c.number = w->number, .request = w->request};
+        t->request.timeout_ns = AGAIN_TRY_MS * RDMAD_NS_PER_MS;
+        t->c.call = (struct rdmad_call){RDMAD_CALL(RDMAD_MSG_NAMES_WATCH, t->request, t->c.reply),
+                                        .accept = watch_again, .one_try = true};
+        *round = w->number;
     }
+    if (count < room)
+        *round = 0;
+    return count;
 }
 
-void rdmad_watches_give_up(struct rdmad_session *s) {
-    uint64_t number = 0;
+/* With the lock: it was answered, or could not be. */
+static void watch_try_judge(struct rdmad_session *s, const struct watch_try *t) {
+    struct rdmad_watch **at = watch_by(s, false, t->c.number);
+    int rc = t->c.call.status;
+    if (!*at)
+        return;
+    (*at)->asked = rc != RDMAD_E_DAEMON_LOST;
+    if (rc && !watch_may_come(rc))
+        watch_ends(s, at, rc);
+}
+
+static void watches_try(struct rdmad_session *s, uint64_t *round, struct watch_try *tries,
+                        unsigned room) {
+    struct rdmad_call *calls[AGAIN_AT_ONCE];
     pthread_mutex_lock(&s->lock);
-    while ((number = watch_away(s, number)))
-        watch_ends(s, watch_by(s, false, number), RDMAD_E_PEER_LOST);
+    unsigned count = watch_tries_make(s, round, tries, room);
     pthread_mutex_unlock(&s->lock);
+    for (unsigned i = 0; i < count; i++)
+        calls[i] = &tries[i].c.call;
+    rdmad_control_call_all(s, calls, count);
+    pthread_mutex_lock(&s->lock);
+    for (unsigned i = 0; i < count; i++)
+        watch_try_judge(s, &tries[i]);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static unsigned watches_away(struct rdmad_session *s) {
+    unsigned away = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const struct rdmad_watch *w = s->watches; w; w = w->next)
+        away += !w->there;
+    pthread_mutex_unlock(&s->lock);
+    return away;
+}
+
+unsigned rdmad_watches_resume(struct rdmad_session *s, uint64_t *round, uint64_t until_ns) {
+    if (!watches_away(s))
+        return 0;
+    struct watch_try one, *tries = calloc(AGAIN_AT_ONCE, sizeof(*tries));
+    do
+        watches_try(s, round, tries ? tries : &one, tries ? AGAIN_AT_ONCE : 1);
+    while (*round && rdmad_monotonic_ns() < until_ns);
+    free(tries);
+    return watches_away(s);
+}
+
+unsigned rdmad_watches_give_up(struct rdmad_session *s) {
+    pthread_mutex_lock(&s->lock);
+    for (struct rdmad_watch **at = &s->watches; *at;) {
+        if ((*at)->there || !(*at)->asked)
+            at = &(*at)->next;
+        else
+            watch_ends(s, at, RDMAD_E_PEER_LOST);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return watches_away(s);
 }

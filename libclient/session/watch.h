@@ -8,6 +8,8 @@
 #ifndef RDMAD_LIBCLIENT_WATCH_H
 #define RDMAD_LIBCLIENT_WATCH_H
 
+#include <stdint.h>
+
 struct rdmad_session;
 
 /* What an event brings, with the lock. */
@@ -17,9 +19,10 @@ void rdmad_watches_dispose(struct rdmad_session *s);
 
 /* With the lock: the daemon that told of them is gone. */
 void rdmad_watches_leave(struct rdmad_session *s);
-/* Begins those anew that the daemon has not got, each once; how many it still has not. */
-unsigned rdmad_watches_resume(struct rdmad_session *s);
-/* Those that it still has not got end. */
-void rdmad_watches_give_up(struct rdmad_session *s);
+/* Begins those anew that the daemon has not got, many at a time, each once a round; from until_ns
+ * on the next call goes on with it. round is 0 where one begins. How many it still has not got. */
+unsigned rdmad_watches_resume(struct rdmad_session *s, uint64_t *round, uint64_t until_ns);
+/* Those that it was asked for and still has not got end; how many there still are. */
+unsigned rdmad_watches_give_up(struct rdmad_session *s);
 
 #endif

@@ -163,3 +163,11 @@ Test(watch_resume, a_watch_that_has_ended_is_not_the_daemons_to_end) {
     expect_news_of(second);
     cr_assert_eq(ended, FIRST_AGAIN, "the daemon has ended the other");
 }
+
+Test(watch_resume, no_watch_waits_for_the_answer_to_another) {
+    for (unsigned i = 0; i < 3; i++)
+        watch("first");
+    __atomic_store_n(&holds, true, __ATOMIC_RELEASE);
+    rig_daemon_follows();
+    await(&nheld, 3);
+}
