@@ -98,6 +98,8 @@ struct rdmad_session {
     struct rdmad_pool *pools;
     uint32_t pools_destroyed; /* atomic; when it changes, rings' hints of pools are void */
     struct rdmad_ring *rings;
+    uint64_t rings_wake_ns;    /* atomic; the least of the rings' wake_ns; UINT64_MAX: none */
+    unsigned rings_waking;     /* those for which back_fd is in the session's descriptor */
     bool takes_notices;        /* atomic; it has asked for notifications of its leases */
     struct rdmad_holds *holds; /* of the rings */
     struct rdmad_blocking *blocking;
@@ -106,6 +108,7 @@ struct rdmad_session {
     struct rdmad_resume *resume; /* NULL: it cannot be resumed */
     pthread_t resumer;           /* RESUMING: the one thread that may ask */
     int back_fd; /* an eventfd, readable but while the session is away; -1: it cannot be resumed */
+    int thread_fd; /* an eventfd, which wakes the thread that resumes sessions; -1: likewise */
 
     uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
     uint32_t blocking_entries;

@@ -245,6 +245,19 @@ void rdmad_rings_watch(struct rdmad_session *s) {
         if (r->watched && !r->out_of_loops)
             rdmad_event_watch(s, r->wakeup);
     }
+    if (s->rings_waking)
+        rdmad_event_watch(s, s->back_fd);
+}
+
+void rdmad_ring_wakes_session(struct rdmad_ring *r, bool wakes) {
+    struct rdmad_session *s = r->session;
+    if (r->wakes_session == wakes)
+        return;
+    r->wakes_session = wakes;
+    if (wakes && !s->rings_waking++)
+        rdmad_event_watch(s, s->back_fd);
+    else if (!wakes && !--s->rings_waking)
+        rdmad_event_unwatch(s, s->back_fd);
 }
 
 void rdmad_ring_dispose(struct rdmad_ring *r) {
@@ -255,6 +268,7 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
         assert(*at);
     *at = r->next;
     rdmad_holds_remove(s, &r->holds);
+    rdmad_ring_wakes_session(r, false);
     if (r->watched) /* a close would not do: a child of the program's may have it, too */
         rdmad_event_unwatch(s, r->wakeup);
     pthread_mutex_unlock(&s->lock);

@@ -45,6 +45,9 @@ void rdmad_ring_is_made(struct rdmad_session *s, const struct rdmad_call *call);
 /* Unmaps, closes and frees the ring, and takes it off the session's list; tells nobody. It must
  * have ended as an object. */
 void rdmad_ring_dispose(struct rdmad_ring *ring);
+/* With the lock: whether the session's descriptor is readable for the ring's sake while the session
+ * is open, so that the program looks at its rings. */
+void rdmad_ring_wakes_session(struct rdmad_ring *ring, bool wakes);
 /* With the lock: puts the wakeups of all rings into the session's descriptor. */
 void rdmad_rings_watch(struct rdmad_session *s);
 

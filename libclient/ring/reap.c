@@ -457,20 +457,29 @@ int rdmad_ring_arm(rdmad_ring *r) {
     return RDMAD_E_AGAIN;
 }
 
-/* Of a ring that the next daemon makes anew: what wakes event loops is another descriptor then. */
-static int ring_make_fd(struct rdmad_ring *r) {
+/* With the lock. Of a ring that the next daemon makes anew: what wakes event loops is another
+ * descriptor then; and none until it is tried again. */
+static bool ring_fill_fd(struct rdmad_ring *r, int epoll) {
     struct epoll_event e = {.events = EPOLLIN};
+    if (r->wake_ns)
+        return true;
     int wakes = r->state == RDMAD_RING_LIVE ? r->wakeup : r->session->back_fd;
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, wakes, &e)) {
-        int rc =
-            rdmad_fail_errno(r->session, RDMAD_E_SYSTEM, "cannot make the descriptor of ring %llu",
-                             (unsigned long long)r->handle);
-        if (epoll >= 0)
-            close(epoll);
-        return rc;
-    }
-    return r->epoll = epoll;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, wakes, &e) == 0;
+}
+
+static int ring_make_fd(struct rdmad_ring *r) {
+    struct rdmad_session *s = r->session;
+    int epoll = epoll_create1(EPOLL_CLOEXEC), rc = 0;
+    pthread_mutex_lock(&s->lock); /* or it might be woken before it is known */
+    if (epoll >= 0 && ring_fill_fd(r, epoll))
+        r->epoll = epoll;
+    else
+        rc = rdmad_fail_errno(s, RDMAD_E_SYSTEM, "cannot make the descriptor of ring %llu",
+                              (unsigned long long)r->handle);
+    pthread_mutex_unlock(&s->lock);
+    if (rc && epoll >= 0)
+        close(epoll);
+    return rc ? rc : epoll;
 }
 
 int rdmad_ring_fd(rdmad_ring *r) {

@@ -10,11 +10,18 @@
  * ring is ready. Then all of that is published.
  *
  * Only the memory is new. What else the old daemon had taken has ended before.
+ *
+ * Failures: what can fail comes before the ring's own memory changes, or leaves the entries as they
+ * are. So of a moment's shortage, of the daemon or of this process, nothing is left but a later
+ * try. Who waits for completions sleeps until then; event loops are woken by the thread that
+ * resumes sessions, as a ring has no descriptor of a timer.
  */
 #include "libclient/ring/revive.h"
 #include "common/memfd.h"
 #include "common/ringword.h"
+#include "libclient/base/clock.h"
 #include "libclient/base/error.h"
+#include "libclient/base/rest.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include "libclient/ring/chain.h"
@@ -22,7 +29,9 @@
 #include "libclient/ring/keep.h"
 #include "libclient/ring/slots.h"
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +40,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* The pages are there before they take the place of the old ones. */
+static bool revive_populate(int fd, size_t bytes, bool writable) {
+    void *memory = rdmad_memfd_map(fd, bytes, writable);
+    if (!memory)
+        return false;
+    int rc = rdmad_memfd_populate(memory, bytes, writable), why = errno;
+    munmap(memory, bytes);
+    errno = why;
+    return rc == 0;
+}
+
 /* In the place of the old memory. */
 static bool revive_map(void *at, size_t bytes, int fd, int prot) {
-    return rdmad_memfd_verify(fd, bytes) == 0 &&
-           mmap(at, bytes, prot, MAP_SHARED | MAP_FIXED, fd, 0) == at &&
-           rdmad_memfd_populate(at, bytes, prot & PROT_WRITE) == 0;
+    if (mmap(at, bytes, prot, MAP_SHARED | MAP_FIXED, fd, 0) != at)
+        return false;
+    (void)rdmad_memfd_populate(at, bytes, prot & PROT_WRITE); /* they are there: it is faster so */
+    return true;
 }
 
 /* The new descriptor under the old number. */
@@ -52,27 +73,57 @@ static int revive_entries(struct rdmad_ring *r, uint32_t first) {
     return 0;
 }
 
+static int revive_check(const struct rdmad_ring *r, const struct rdmad_ring_create_rep *reply,
+                        const int fds[RDMAD_RING_FDS]) {
+    if (reply->sq_entries != r->entries || reply->cq_entries != r->cq_entries)
+        return rdmad_fail(r->session, RDMAD_E_PROTOCOL,
+                          "rdmad made a ring of %u entries again with %u", r->entries,
+                          reply->sq_entries);
+    if (rdmad_memfd_verify(fds[RDMAD_RING_FD_CLIENT], r->client_bytes) ||
+        rdmad_memfd_verify(fds[RDMAD_RING_FD_DAEMON], r->daemon_bytes))
+        return rdmad_fail(r->session, RDMAD_E_PROTOCOL,
+                          "rdmad sent no sealed memory of the sizes that ring %llu has",
+                          (unsigned long long)r->handle);
+    return 0;
+}
+
+static bool revive_replace_all(struct rdmad_ring *r, const int fds[RDMAD_RING_FDS],
+                               const struct rdmad_sqe *entries, size_t bytes) {
+    if (!revive_map(r->client, r->client_bytes, fds[RDMAD_RING_FD_CLIENT], PROT_READ | PROT_WRITE))
+        return false;
+    memcpy(r->sqe, entries, bytes);
+    return revive_map((void *)(uintptr_t)r->daemon, r->daemon_bytes, fds[RDMAD_RING_FD_DAEMON],
+                      PROT_READ) &&
+           rdmad_memfd_freeze(fds[RDMAD_RING_FD_CLIENT]) == 0 &&
+           revive_replace(fds[RDMAD_RING_FD_WAKEUP], r->wakeup) &&
+           revive_replace(fds[RDMAD_RING_FD_DOORBELL], r->doorbell);
+}
+
 static int revive_memory(struct rdmad_ring *r, const int fds[RDMAD_RING_FDS], uint32_t first) {
     size_t bytes = r->entries * sizeof(*r->sqe);
-    struct rdmad_sqe *kept = malloc(bytes);
-    if (!kept)
+    struct rdmad_sqe *entries = malloc(bytes);
+    if (!entries)
         return rdmad_fail(r->session, RDMAD_E_NOMEM, "out of memory for the entries of ring %llu",
                           (unsigned long long)r->handle);
-    memcpy(kept, r->sqe, bytes);
-    bool ok =
-        revive_map(r->client, r->client_bytes, fds[RDMAD_RING_FD_CLIENT], PROT_READ | PROT_WRITE) &&
-        revive_map((void *)(uintptr_t)r->daemon, r->daemon_bytes, fds[RDMAD_RING_FD_DAEMON],
-                   PROT_READ) &&
-        rdmad_memfd_freeze(fds[RDMAD_RING_FD_CLIENT]) == 0 &&
-        revive_replace(fds[RDMAD_RING_FD_WAKEUP], r->wakeup) &&
-        revive_replace(fds[RDMAD_RING_FD_DOORBELL], r->doorbell);
-    if (ok)
-        memcpy(r->sqe, kept, bytes);
-    free(kept);
-    return ok ? revive_entries(r, first)
-              : rdmad_fail_errno(r->session, RDMAD_E_SYSTEM,
-                                 "the memory of ring %llu cannot be had a second time",
-                                 (unsigned long long)r->handle);
+    memcpy(entries, r->sqe, bytes);
+    bool ok = revive_populate(fds[RDMAD_RING_FD_CLIENT], r->client_bytes, true) &&
+              revive_populate(fds[RDMAD_RING_FD_DAEMON], r->daemon_bytes, false) &&
+              revive_replace_all(r, fds, entries, bytes);
+    int rc = ok ? 0
+                : rdmad_fail_errno(r->session, RDMAD_E_SYSTEM,
+                                   "the memory of ring %llu cannot be had a second time",
+                                   (unsigned long long)r->handle);
+    free(entries);
+    return rc ? rc : revive_entries(r, first);
+}
+
+/* The daemon that made it is not to keep what nobody has. */
+static void revive_unmake(struct rdmad_session *s, uint64_t number, uint32_t resumes) {
+    struct rdmad_ring_destroy_req request = {.ring = number};
+    pthread_mutex_lock(&s->lock);
+    if (rdmad_is_open(s) && s->resumes == resumes)
+        rdmad_control_post(s, RDMAD_MSG_RING_DESTROY, &request, sizeof(request));
+    pthread_mutex_unlock(&s->lock);
 }
 
 static int revive_create(struct rdmad_ring *r, uint32_t first, uint64_t *number,
@@ -83,19 +134,22 @@ static int revive_create(struct rdmad_ring *r, uint32_t first, uint64_t *number,
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RING_CREATE, request, reply), .fds = fds,
                               .nfds = RDMAD_RING_FDS};
     int rc = rdmad_control_call(r->session, &call);
-    if (rc)
+    if (rc && !call.lacks_fds)
         return rc;
-    *resumes = call.resumes; /* it may have waited for that daemon */
-    if (reply.sq_entries != r->entries || reply.cq_entries != r->cq_entries)
-        rc = rdmad_fail(r->session, RDMAD_E_PROTOCOL,
-                        "rdmad made a ring of %u entries again with %u", r->entries,
-                        reply.sq_entries);
-    else
-        rc = revive_memory(r, fds, first);
-    for (unsigned i = 0; i < RDMAD_RING_FDS; i++)
-        close(fds[i]);
     *number = reply.ring;
-    return rc ? rc : rdmad_ring_tell_ready(r, reply.ring, rdmad_ring_is_made);
+    *resumes = call.resumes; /* it may have waited for that daemon */
+    if (!rc) {
+        rc = revive_check(r, &reply, fds);
+        if (!rc)
+            rc = revive_memory(r, fds, first);
+        for (unsigned i = 0; i < RDMAD_RING_FDS; i++)
+            close(fds[i]);
+    }
+    if (!rc)
+        rc = rdmad_ring_tell_ready(r, reply.ring, rdmad_ring_is_made);
+    if (rc)
+        revive_unmake(r->session, reply.ring, *resumes);
+    return rc;
 }
 
 /* Nothing of the old daemon's is in it any more. */
@@ -111,6 +165,7 @@ static void revive_fields(struct rdmad_ring *r, uint64_t number) {
         r->expected += !slot->member;
     }
     r->postponed = r->kept = 0;
+    r->again.since_ns = r->again.next_ns = 0;
     r->wakeup_state = RDMAD_WAKEUP_EMPTY;
     r->state = RDMAD_RING_LIVE;
 }
@@ -127,9 +182,121 @@ static void revive_loops(struct rdmad_ring *r) {
     epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wakeup, &e);
 }
 
+/* ---- another try --------------------------------------------------------------------------- */
+
+/* Whether time may mend it: somebody has as much of something as he may. */
+static bool revive_may_mend(int rc) {
+    return rc == RDMAD_E_LIMIT || rc == RDMAD_E_NOMEM || rc == RDMAD_E_SYSTEM ||
+           rc == RDMAD_E_BUSY || rc == RDMAD_E_AGAIN || rc == RDMAD_E_SHUTDOWN;
+}
+
+/* With the lock: what its loops wait for now is the thread that resumes sessions. */
+static void revive_wake_at(struct rdmad_ring *r, uint64_t when_ns) {
+    struct rdmad_session *s = r->session;
+    r->wake_ns = when_ns;
+    if (r->epoll >= 0)
+        epoll_ctl(r->epoll, EPOLL_CTL_DEL, s->back_fd, NULL);
+    if (when_ns >= s->rings_wake_ns)
+        return;
+    __atomic_store_n(&s->rings_wake_ns, when_ns, __ATOMIC_RELEASE);
+    if (s->thread_fd >= 0)
+        eventfd_write(s->thread_fd, 1);
+}
+
+/* False: it was tried for as long as a daemon is waited for. */
+static bool revive_put_off(struct rdmad_ring *r) {
+    struct rdmad_session *s = r->session;
+    uint64_t now = rdmad_monotonic_ns();
+    if (!r->again.since_ns)
+        r->again.since_ns = now;
+    uint64_t since = now - r->again.since_ns;
+    if (s->call_timeout_ns != UINT64_MAX && since > s->call_timeout_ns)
+        return false;
+    r->again.next_ns = now + rest_pause_ns(since);
+    r->again.resumes = rdmad_resumes(s);
+    pthread_mutex_lock(&s->lock);
+    revive_wake_at(r, r->again.next_ns);
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+/* Another daemon has not been asked yet. */
+static void revive_forget_daemon(struct rdmad_ring *r) {
+    if (r->again.resumes != rdmad_resumes(r->session))
+        r->again.since_ns = r->again.next_ns = 0;
+}
+
+static void revive_loop_add(struct rdmad_ring *r, int fd) {
+    struct epoll_event e = {.events = EPOLLIN};
+    if (r->epoll >= 0)
+        epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+/* Loops are as before the first try: they wait for a daemon. */
+static void revive_quiet_loops(struct rdmad_ring *r) {
+    struct rdmad_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    r->wake_ns = 0;
+    revive_loop_add(r, s->back_fd);
+    rdmad_ring_wakes_session(r, false);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool rdmad_ring_awaits_revival(const struct rdmad_ring *r) {
+    return r->state == RDMAD_RING_LOST && r->again.next_ns && rdmad_is_open(r->session) &&
+           r->again.resumes == rdmad_resumes(r->session);
+}
+
+void rdmad_ring_await_revival(struct rdmad_ring *r, uint64_t deadline_ns) {
+    struct pollfd p = {.fd = r->session->sock, .events = POLLRDHUP};
+    uint64_t next_ns = r->again.next_ns;
+    if (!rdmad_ring_awaits_revival(r))
+        return;
+    if (poll(&p, 1, rdmad_poll_timeout(next_ns < deadline_ns ? next_ns : deadline_ns)) > 0)
+        rdmad_check_gone(r->session);
+}
+
+static void ring_wake(struct rdmad_ring *r) {
+    r->wake_ns = 0;
+    revive_loop_add(r, r->session->back_fd);
+    rdmad_ring_wakes_session(r, r->watched);
+}
+
+void rdmad_rings_wake(struct rdmad_session *s) {
+    uint64_t now = rdmad_monotonic_ns(), next_ns = UINT64_MAX;
+    for (struct rdmad_ring *r = s->rings; r; r = r->next) {
+        if (r->wake_ns && r->wake_ns <= now)
+            ring_wake(r);
+        else if (r->wake_ns && r->wake_ns < next_ns)
+            next_ns = r->wake_ns;
+    }
+    __atomic_store_n(&s->rings_wake_ns, next_ns, __ATOMIC_RELEASE);
+}
+
+/* ---- a try --------------------------------------------------------------------------------- */
+
 bool rdmad_ring_is_blocked(const struct rdmad_ring *r) {
     return r->state == RDMAD_RING_LOST && r->batch != RDMAD_NO_SLOT &&
            r->slot[r->batch].state != RDMAD_SLOT_POSTPONED;
+}
+
+/* The session is lost with it. */
+static void revive_give_up(struct rdmad_ring *r, int rc) {
+    struct rdmad_session *s = r->session;
+    char text[RDMAD_TEXT_MAX + 1];
+    snprintf(text, sizeof(text),
+             "ring %llu cannot be made again at the rdmad that has come: %.150s",
+             (unsigned long long)r->handle, rdmad_error_said(s));
+    pthread_mutex_lock(&s->lock);
+    rdmad_control_lose(s, rc, text);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool revive_may_try(struct rdmad_ring *r) {
+    if (rdmad_ring_is_blocked(r))
+        return false;
+    revive_forget_daemon(r);
+    return rdmad_monotonic_ns() >= r->again.next_ns;
 }
 
 bool rdmad_ring_revive(struct rdmad_ring *r) {
@@ -138,26 +305,24 @@ bool rdmad_ring_revive(struct rdmad_ring *r) {
     uint32_t begin = first - r->kept;
     uint64_t number;
     assert(r->state == RDMAD_RING_LOST);
-    if (rdmad_ring_is_blocked(r))
+    if (!revive_may_try(r))
         return false;
+    revive_quiet_loops(r);
     int rc = revive_create(r, first, &number, &resumes);
     if (rc && !rdmad_is_lost(s) && (rc == RDMAD_E_DAEMON_LOST || rdmad_resumes(s) != resumes))
         return false; /* that one has gone, too; the next may have been asked for its ring */
-    pthread_mutex_lock(&s->lock);
     if (rc) {
-        char text[RDMAD_TEXT_MAX + 1];
-        snprintf(text, sizeof(text),
-                 "ring %llu cannot be made again at the rdmad that has come: %.150s",
-                 (unsigned long long)r->handle, rdmad_error_said(s));
-        rdmad_control_lose(s, rc, text);
-    } else {
-        rdmad_chain_revive(r, first);
-        revive_fields(r, number);
-        revive_loops(r);
+        if (!revive_may_mend(rc) || !revive_put_off(r))
+            revive_give_up(r, rc);
+        return false;
     }
+    pthread_mutex_lock(&s->lock);
+    rdmad_chain_revive(r, first);
+    revive_fields(r, number);
+    revive_loops(r);
     pthread_mutex_unlock(&s->lock);
-    if (!rc && begin != r->sq_tail &&
+    if (begin != r->sq_tail &&
         ringword_publish_and_ask(&r->client->sq_tail, r->sq_tail, &r->daemon->sq_wait))
         eventfd_write(r->doorbell, 1);
-    return !rc;
+    return true;
 }

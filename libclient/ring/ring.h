@@ -151,6 +151,8 @@ struct rdmad_ring {
     uint32_t free_slots;
 
     uint32_t sq_mark; /* rdmad_rings_taken's; under the session's lock */
+    uint64_t wake_ns; /* the same: when its loops are woken to have it made anew; 0: never */
+    bool wakes_session;
     uint32_t resumes; /* atomic; of the session, when the ring was made at its daemon */
 
     /* submitting */
@@ -184,7 +186,11 @@ struct rdmad_ring {
     bool holding;                        /* current is out, not seen yet */
     enum rdmad_wakeup_state wakeup_state;
     enum rdmad_ring_state state;
-    uint32_t answered; /* the daemon's ask, when it was last seen */
+    struct {
+        uint64_t since_ns, next_ns; /* first tried in vain; not tried again before; 0: it was not */
+        uint32_t resumes;           /* of the session then */
+    } again;                        /* LOST: made anew at the next daemon, which could not yet */
+    uint32_t answered;              /* the daemon's ask, when it was last seen */
     uint32_t empty_looks;
     uint64_t next_check_ns;
     uint32_t current_slot;

@@ -106,6 +106,10 @@ static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
 
 bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
     bool full = ++r->waits % FULL_SPIN_EVERY == 0;
+    if (rdmad_ring_awaits_revival(r)) {
+        rdmad_ring_await_revival(r, deadline_ns);
+        return false;
+    }
     if (wait_is_over(r))
         return true;
     if (r->spin_max_ns && !wait_is_crowded(r)) {

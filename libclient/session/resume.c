@@ -11,7 +11,8 @@
  * Leases that the session is lessee of may be of programs that are resumed later than this one, and
  * watches of daemons that are not back yet. So those are tried for a moment before the session is
  * opened, and in the background after that, for as long as rest.h says. While one session waits for
- * them the thread looks after the others.
+ * them the thread looks after the others. It also wakes the event loops of rings that are to be
+ * made anew once more (ring/revive.h).
  *
  * One session is worked on at a time, and the others wait. So what it may wait for is bounded: a
  * connect by its timeout, each request by resume_call_ns (then the daemon is taken to be gone, and
@@ -30,7 +31,7 @@
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
-#include "libclient/ring/ring.h"
+#include "libclient/ring/revive.h"
 #include "libclient/session/hello.h"
 #include "libclient/session/lifeline.h"
 #include "libclient/session/pause.h"
@@ -301,10 +302,27 @@ static bool resume_has_rest(const struct rdmad_resume *r) {
     return r->some_away && (state == RDMAD_SESSION_OPEN || state == RDMAD_SESSION_RESUMING);
 }
 
+/* When event loops are to have a ring made anew that could not be, or to hear that the session is
+ * lost. */
+static uint64_t resume_rings_ns(const struct rdmad_resume *r) {
+    const struct rdmad_session *s = r->session;
+    if (!rdmad_is_open(s) && !rdmad_is_lost(s))
+        return UINT64_MAX;
+    return __atomic_load_n(&s->rings_wake_ns, __ATOMIC_ACQUIRE);
+}
+
+static void resume_wake_rings(struct rdmad_session *s) {
+    pthread_mutex_lock(&s->lock);
+    rdmad_rings_wake(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void resume_step(struct rdmad_resume *r) {
     if (r->due && rdmad_is_open(r->session))
         (void)rdmad_check_gone(r->session);
     r->due = false;
+    if (rdmad_monotonic_ns() >= resume_rings_ns(r))
+        resume_wake_rings(r->session);
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         resume_step_away(r);
     else if (resume_has_rest(r) && rdmad_monotonic_ns() >= r->next_ns)
@@ -315,7 +333,8 @@ static void resume_step(struct rdmad_resume *r) {
 static uint64_t resume_next_ns(const struct rdmad_resume *r) {
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         return r->away_since_ns ? r->next_ns : 0;
-    return resume_has_rest(r) ? r->next_ns : UINT64_MAX;
+    uint64_t rings_ns = resume_rings_ns(r);
+    return resume_has_rest(r) && r->next_ns < rings_ns ? r->next_ns : rings_ns;
 }
 
 /* With the list's lock, released meanwhile: sleeps until something may be due. */
@@ -457,6 +476,7 @@ static int resume_list(struct rdmad_resume *r, bool *listed) {
     if (*listed) {
         s->resume = r;
         s->back_fd = fd;
+        s->thread_fd = wake_fd;
         for (at = &list; *at; at = &(*at)->next)
             ;
         *at = r;

@@ -9,6 +9,7 @@
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/ring/create.h"
+#include "libclient/ring/revive.h"
 #include "libclient/ring/submit.h"
 #include "libclient/ring/wait.h"
 #include "libclient/transfer/segments.h"
@@ -149,10 +150,12 @@ static void blocking_ring_wait(struct blocking_ring *cr) {
     cr->watched = true;
     bool away = cr->ring->state != RDMAD_RING_LIVE; /* nothing is in flight but what is postponed */
     pthread_mutex_unlock(&cr->lock);
-    if (away)
+    if (away) {
         rdmad_ring_await_open(cr->ring, UINT64_MAX);
-    else
+        rdmad_ring_await_revival(cr->ring, UINT64_MAX);
+    } else {
         rdmad_ring_await(cr->ring, UINT64_MAX);
+    }
     pthread_mutex_lock(&cr->lock);
     cr->watched = false;
     blocking_ring_reap(cr);

@@ -129,6 +129,37 @@ Test(descriptors, a_session_that_lacks_some_to_be_resumed_is_resumed_when_there_
     rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
 }
 
+static bool fill_up_at_ring(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                            const void *body) {
+    if (h->type == RDMAD_MSG_RING_CREATE && filled)
+        free_descriptors();
+    if (h->type == RDMAD_MSG_RING_CREATE && !filled) {
+        filled = true;
+        return fill_up(f, h, body);
+    }
+    return h->type == RDMAD_MSG_RING_DESTROY ? fill_up(f, h, body) : false;
+}
+
+static bool is_a_nop(struct fake_ring *r, const struct rdmad_sqe *sqe) {
+    (void)r;
+    cr_expect_eq(sqe->opcode, RDMAD_OP_NOP);
+    return false;
+}
+
+Test(descriptors, a_ring_that_lacks_some_to_be_made_anew_is_when_there_are) {
+    const struct rdmad_cqe *cqe;
+    fake.hook = fill_up_at_ring;
+    rig_play(is_a_nop);
+    rig_daemon_follows();
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+    rdmad_prep_nop(ring, rdmad_ring_reserve(ring), 1);
+    cr_assert_eq(rdmad_ring_submit(ring), 1, "%s", rdmad_last_error(s));
+    cr_assert_eq(rdmad_ring_wait(ring, 20000, &cqe), 0, "%s", rdmad_last_error(s));
+    cr_expect_eq(cqe->status, 0, "%s", rdmad_last_error(s));
+    cr_expect_eq(ring_destroyed, 78, "the daemon keeps a ring that nobody has");
+    rdmad_ring_seen(ring, cqe);
+}
+
 /* ---- a session that is to be resumed and cannot be ------------------------------------------ */
 
 static int refuses_with;
