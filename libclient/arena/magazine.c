@@ -193,3 +193,9 @@ void rdmad_magazines_drop(struct rdmad_depot *d) {
     pthread_mutex_unlock(&registry);
     magazines_sweep();
 }
+
+/* What the parent's threads had stays where it is, like all of an inherited pool. */
+void rdmad_magazines_in_child(void) {
+    pthread_mutex_init(&registry, NULL);
+    mine = NULL;
+}

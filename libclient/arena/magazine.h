@@ -32,5 +32,7 @@ void rdmad_magazine_give(struct rdmad_depot *d, unsigned cls, uint64_t offset);
 void rdmad_magazines_reclaim(struct rdmad_depot *d);
 /* The depot ends: no thread will find the magazine that it has for it again. */
 void rdmad_magazines_drop(struct rdmad_depot *d);
+/* In the child of a fork: no thread has a magazine, whoever held which lock in the parent. */
+void rdmad_magazines_in_child(void);
 
 #endif

@@ -56,6 +56,8 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
     int rc;
 
     *out = NULL;
+    if (rdmad_is_inherited(s))
+        return rdmad_fail_lost(s);
     service = calloc(1, sizeof(*service));
     if (!service)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a service");

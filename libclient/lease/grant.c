@@ -69,6 +69,8 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     int rc;
 
     *out = NULL;
+    if (rdmad_is_inherited(s))
+        return rdmad_fail_lost(s);
     lease = rdmad_lease_new(s, RDMAD_LEASE_GRANTED);
     if (!lease)
         return RDMAD_E_NOMEM;

@@ -57,6 +57,8 @@ struct rdmad_guard {
 /* One lock for all of guard mode, which the handler can take, too. */
 void rdmad_guard_lock(void);
 void rdmad_guard_unlock(void);
+/* In the child of a fork: nobody has it, whoever had it in the parent. */
+void rdmad_guard_lock_in_child(void);
 /* With the lock. From now on the handler knows the guard, or does not any more. */
 void rdmad_guard_register(struct rdmad_guard *g);
 void rdmad_guard_unregister(struct rdmad_guard *g);

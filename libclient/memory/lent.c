@@ -64,7 +64,7 @@ void rdmad_lent_forget(struct rdmad_lent *l) {
 
 void rdmad_lent_back(struct rdmad_lent *l) {
     struct rdmad_pool *pool = l->pool;
-    if (!pool)
+    if (!pool || rdmad_is_inherited(pool->session))
         return;
     rdmad_lent_forget(l);
     rdmad_hold_map_drop(pool->holders.lent_map, l->offset, l->length, false);

@@ -148,6 +148,8 @@ static int session_fd_make(struct rdmad_session *s) {
 
 int rdmad_session_fd(rdmad_session *s) {
     RDMAD_LIVE(s, SESSION);
+    if (rdmad_is_inherited(s))
+        return rdmad_fail_lost(s);
     pthread_mutex_lock(&s->lock);
     int fd = s->epoll >= 0 ? 0 : session_fd_make(s);
     if (fd == 0)

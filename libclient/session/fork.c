@@ -12,11 +12,15 @@
  * for the session stays too, as nobody knows in which state the parent's other threads had it; the
  * child's rdmad_close leaves all of it alone.
  *
- * Only the list's own lock and that of ended objects are taken around fork. The child begins with
- * fresh locks where it may need them, so it does not matter who held them in the parent.
+ * Only the lists' own locks and that of ended objects are taken around fork. The child begins with
+ * fresh ones of the locks that all sessions share, for those that it opens itself, and of each
+ * session's own. A public call that would need any other of an inherited session, or wait for what
+ * only the parent's threads can do, looks first whether it is one.
  */
 #include "libclient/session/fork.h"
+#include "libclient/arena/magazine.h"
 #include "libclient/base/session.h"
+#include "libclient/memory/guard_fault.h"
 #include "libclient/memory/pool.h"
 #include "libclient/ring/ring.h"
 #include "libclient/session/resume.h"
@@ -84,6 +88,8 @@ static void fork_in_child(void) {
     struct rdmad_session *s = sessions;
     rdmad_objects_unlock();
     rdmad_resume_in_child();
+    rdmad_magazines_in_child();
+    rdmad_guard_lock_in_child();
     pthread_mutex_init(&sessions_lock, NULL);
     sessions = NULL;
     for (; s; s = s->next)

@@ -43,6 +43,8 @@ static int call_segments(enum rdmad_opcode opcode, rdmad_lease *lease,
     int rc = 0;
 
     rdmad_blocking_untouched();
+    if (rdmad_is_inherited(s))
+        return rdmad_fail_lost(s);
     if (count == 0)
         return rdmad_fail(s, RDMAD_E_INVAL, "a transfer of no segments");
     most = rdmad_blocking_segments(s);

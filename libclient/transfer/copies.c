@@ -55,6 +55,14 @@ int rdmad_copies_new(struct rdmad_session *s) {
     return 0;
 }
 
+/* The lock, and the blocks, may be those of threads that are the parent's. */
+static bool copies_are_ours(struct rdmad_session *s) {
+    if (!rdmad_is_inherited(s))
+        return true;
+    rdmad_fail_lost(s);
+    return false;
+}
+
 /* With the lock. */
 static int copies_make_pool(struct rdmad_session *s, struct rdmad_copies *c) {
     if (c->pool)
@@ -75,6 +83,8 @@ static int copies_make_pool(struct rdmad_session *s, struct rdmad_copies *c) {
 
 static int copies_take_block(struct rdmad_session *s, char **out) {
     struct rdmad_copies *c = s->copies;
+    if (!copies_are_ours(s))
+        return RDMAD_E_DAEMON_LOST;
     pthread_mutex_lock(&c->lock);
     int rc = copies_make_pool(s, c);
     if (!rc) {
@@ -135,6 +145,8 @@ int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t leng
 
 static int copies_take_place(struct rdmad_session *s, char **out) {
     struct rdmad_copies *c = s->copies;
+    if (!copies_are_ours(s))
+        return RDMAD_E_DAEMON_LOST;
     pthread_mutex_lock(&c->lock);
     int rc = copies_make_pool(s, c);
     if (!rc && c->places == 0)

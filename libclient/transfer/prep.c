@@ -67,6 +67,8 @@ static int prep_memory(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_o
                        uint64_t number, const struct memory *m) {
     int rc;
 
+    if (rdmad_is_inherited(r->session))
+        return rdmad_fail_lost(r->session); /* who holds it may be a thread that is the parent's */
     if (!prep_find_pool(r, m->at))
         return rdmad_fail(r->session, RDMAD_E_RANGE,
                           "%p lies in no pool of this session: transfers need memory that "

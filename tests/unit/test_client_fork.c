@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A session belongs to the process that opened it: a child of fork cannot use it, and cannot harm
  * it. (That it ends with that process: tests/integration/test_kill_client.c.) */
-#include "libclient/memory/pool.h" /* first: its parameters are named as our globals */
+#include "libclient/channel/service.h" /* first: its parameters are named as our globals */
+#include "libclient/memory/guard_fault.h"
+#include "libclient/memory/pool.h"
 #include "tests/support/procs.h"
 #include "tests/unit/client_rig.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -171,6 +174,228 @@ Test(fork, what_a_child_gives_up_waits_for_no_lock_of_its_parents_threads) {
     h->attention--;
     rdmad_buf_unlock_write(pool, memory + 4096, 64);
 }
+
+/* ---- locks that another thread of the parent's holds ---------------------------------------- */
+
+static pthread_mutex_t *watched_lock; /* atomic */
+static bool watched_is_asked_for;     /* atomic */
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock) {
+    if (lock == __atomic_load_n(&watched_lock, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&watched_is_asked_for, true, __ATOMIC_RELEASE);
+    return __real_pthread_mutex_lock(lock);
+}
+
+static void await(const bool *flag) {
+    while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))
+        usleep(1000);
+}
+
+static struct fake_daemon other;
+
+static rdmad_session *open_at_other(void) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    rdmad_session *own = NULL;
+    o.runtime_dir = other.dir;
+    return rdmad_open(&o, &own) ? NULL : own;
+}
+
+/* A session, a pool and a piece of its own. */
+static int use_its_own(void) {
+    rdmad_session *own = open_at_other();
+    rdmad_pool *mine;
+    void *piece;
+    if (!own || rdmad_pool_create(own, 1 << 16, 0, &mine))
+        return 1;
+    if (!(piece = rdmad_alloc(mine, 64)))
+        return 2;
+    rdmad_free(mine, piece);
+    rdmad_close(own);
+    return 0;
+}
+
+static void end_the_child(void *unused) {
+    (void)unused;
+    _exit(0);
+}
+
+/* The key is younger than the library's, so the library has done its part before. */
+static int end_the_thread(void) {
+    pthread_key_t key;
+    if (pthread_key_create(&key, end_the_child) || pthread_setspecific(key, &key))
+        return 1;
+    pthread_exit(NULL);
+}
+
+static bool has_stock, may_end; /* atomic */
+
+static void *keep_a_stock(void *unused) {
+    rdmad_free(pool, rdmad_alloc(pool, 64));
+    __atomic_store_n(&has_stock, true, __ATOMIC_RELEASE);
+    await(&may_end);
+    return unused;
+}
+
+Test(fork, a_child_uses_pools_of_its_own_while_a_thread_of_its_parents_gives_its_stock_back) {
+    pthread_mutex_t *depot = &pool->arena->depot.lock;
+    pthread_t t;
+    fake_start(&other);
+    rdmad_free(pool, rdmad_alloc(pool, 64)); /* this thread has a stock, too */
+    pthread_create(&t, NULL, keep_a_stock, NULL);
+    await(&has_stock);
+    pthread_mutex_lock(depot);
+    __atomic_store_n(&watched_lock, depot, __ATOMIC_RELEASE);
+    __atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
+    await(&watched_is_asked_for); /* it has the list of all stocks, and waits for the depot */
+    in_child(use_its_own);
+    in_child(end_the_thread);
+    pthread_mutex_unlock(depot);
+    pthread_join(t, NULL);
+    fake_stop(&other);
+}
+
+static int use_its_own_guarded(void) {
+    setenv("RDMAD_GUARD", "1", 1);
+    return use_its_own();
+}
+
+Test(fork, a_child_guards_pools_of_its_own_while_a_thread_of_its_parents_has_the_guards_lock) {
+    fake_start(&other);
+    rdmad_guard_lock();
+    in_child(use_its_own_guarded);
+    rdmad_guard_unlock();
+    fake_stop(&other);
+}
+
+static int lend_and_hold(void) {
+    struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
+    rdmad_service *other_service;
+    rdmad_lease *own;
+    struct rdmad_sqe *sqe;
+    if (rdmad_lease_grant(s, memory + 8192, 64, NULL, &own) != RDMAD_E_DAEMON_LOST)
+        return 1;
+    terms.budget = memory + 8192;
+    terms.budget_bytes = 64;
+    if (rdmad_listen(s, "service", &terms, &other_service) != RDMAD_E_DAEMON_LOST)
+        return 2;
+    sqe = rdmad_ring_reserve(ring);
+    if (!sqe || rdmad_prep_read(ring, sqe, lease, 0, memory + 4096, 64, 1) != RDMAD_E_DAEMON_LOST)
+        return 3;
+    return strstr(rdmad_last_error(s), "a child opens its own") ? 0 : 4;
+}
+
+Test(fork, what_a_child_lends_or_prepares_waits_for_no_lock_of_its_parents_threads) {
+    struct rdmad_holders *h = &pool->holders;
+    rdmad_lease *own;
+    cr_assert_eq(rdmad_lease_grant(s, memory, 64, NULL, &own), 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(rdmad_buf_lock_write(pool, memory + 4096, 64, 0), 0);
+    pthread_mutex_lock(&h->lock);
+    cr_assert_eq(rdmad_hold_map_take(h->lent_map, 8192, 64, true), 0); /* as who asks if it is */
+    in_child(lend_and_hold);
+    rdmad_hold_map_drop(h->lent_map, 8192, 64, true);
+    pthread_mutex_unlock(&h->lock);
+    rdmad_buf_unlock_write(pool, memory + 4096, 64);
+}
+
+static rdmad_service *service;
+
+static int close_the_service(void) {
+    rdmad_service_close(service);
+    return 0;
+}
+
+Test(fork, a_child_that_closes_a_service_gives_no_memory_of_its_parents_back) {
+    struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
+    struct rdmad_holders *h = &pool->holders;
+    terms.budget = memory;
+    terms.budget_bytes = 64;
+    cr_assert_eq(rdmad_listen(s, "service", &terms, &service), 0, "%s", rdmad_last_error(s));
+    service->over = true; /* as one that a daemon did not take back */
+    pthread_mutex_lock(&h->lock);
+    in_child(close_the_service);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static uint16_t stalled_type;
+static bool is_stalled, may_go_on; /* atomic */
+
+static bool stall(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    (void)f;
+    (void)body;
+    if (h->type == stalled_type) {
+        stalled_type = 0;
+        __atomic_store_n(&is_stalled, true, __ATOMIC_RELEASE);
+        await(&may_go_on);
+    }
+    return false;
+}
+
+/* A thread is in the call, which has the lock, while the daemon does not answer. */
+static void in_child_meanwhile(void *(*call)(void *), uint16_t asks, int (*fn)(void)) {
+    pthread_t t;
+    stalled_type = asks;
+    fake.hook = stall;
+    rig_play(NULL);
+    pthread_create(&t, NULL, call, NULL);
+    await(&is_stalled);
+    in_child(fn);
+    __atomic_store_n(&may_go_on, true, __ATOMIC_RELEASE);
+    pthread_join(t, NULL);
+}
+
+static void *write_plainly(void *unused) {
+    cr_expect_eq(rdmad_write(lease, 0, memory, 64), 0, "%s", rdmad_last_error(s));
+    return unused;
+}
+
+static int transfer_segments(void) {
+    struct rdmad_segment segment = {.buffer = memory, .length = 64};
+    if (rdmad_writev(lease, &segment, 1) != RDMAD_E_DAEMON_LOST)
+        return 1;
+    return rdmad_readv(lease, &segment, 1) != RDMAD_E_DAEMON_LOST;
+}
+
+Test(fork, a_child_transfers_no_segments_while_a_thread_of_its_parents_has_the_ring) {
+    in_child_meanwhile(write_plainly, RDMAD_MSG_RING_CREATE, transfer_segments);
+}
+
+static rdmad_channel *channel;
+
+static void *write_a_copy(void *unused) {
+    cr_expect_eq(rdmad_write_copy(lease, 0, "a", 1), 0, "%s", rdmad_last_error(s));
+    return unused;
+}
+
+static int copy(void) {
+    rdmad_lease *came;
+    char to;
+    if (rdmad_write_copy(lease, 0, "b", 1) != RDMAD_E_DAEMON_LOST)
+        return 1;
+    if (rdmad_read_copy(lease, 0, &to, 1) != RDMAD_E_DAEMON_LOST)
+        return 2;
+    if (rdmad_send_lease(channel, "rdmad:///name") != RDMAD_E_DAEMON_LOST)
+        return 3;
+    return rdmad_recv_lease(channel, 0, &came) != RDMAD_E_DAEMON_LOST ? 4 : 0;
+}
+
+Test(fork, a_child_copies_nothing_while_a_thread_of_its_parents_has_the_blocks) {
+    cr_assert_eq(
+        rdmad_connect(s, "rdmad://127.0.0.1:1/service", RDMAD_CHANNEL_RELIABLE, 0, &channel), 0);
+    in_child_meanwhile(write_a_copy, RDMAD_MSG_POOL_CREATE, copy);
+}
+
+static int ask_for_the_descriptor(void) {
+    return rdmad_session_fd(s) != RDMAD_E_DAEMON_LOST;
+}
+
+Test(fork, a_child_gets_no_descriptor_of_its_parents_session) {
+    in_child(ask_for_the_descriptor);
+}
+
+/* ---- its own -------------------------------------------------------------------------------- */
 
 static int open_its_own(void) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
