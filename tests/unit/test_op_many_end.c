@@ -132,7 +132,7 @@ Test(many_end, nothing_more_is_posted_of_a_lease_that_has_ended) {
         mailbox_drain(&rig.control);
         sim_advance(2 * NSEC_PER_MSEC);
     }
-    cr_assert_leq(remote.audit.bytes_written, PLACES * LENGTH);
+    cr_assert_eq(remote.audit.bytes_written, 0, "those that had places were taken back at once");
     rig_client_down(&x);
     routes_down();
 }
@@ -210,7 +210,8 @@ Test(many_end, what_a_fence_lets_go_meanwhile_ends_with_the_same_reason) {
     rig_lease(&x, &notified, RIG_HANDLE(OTHER), 950, RDMAD_RIGHTS_ALL);
     rig_break(&rig);
     rig_put(&x, &sqe);
-    put_many(&x, BEHIND, RDMAD_OP_NOTIFY, RIG_HANDLE(OTHER), 8, RDMAD_SQE_FENCE);
+    put_many(&x, 1, RDMAD_OP_NOTIFY, RIG_HANDLE(OTHER), 8, RDMAD_SQE_FENCE);
+    put_many(&x, BEHIND - 1, RDMAD_OP_NOTIFY, RIG_HANDLE(OTHER), 8, 0);
     rig_settle(&rig);
     cr_assert_eq(lease_of(&x, RIG_HANDLE(OTHER))->inflight, BEHIND);
     sqe = (struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL, .lease = 1, .user_data = 2};
@@ -279,7 +280,8 @@ Test(many_end, a_pool_goes_though_a_fence_opens_meanwhile) {
     lessee_up(&x);
     sim_script()->hold_atomics = true;
     rig_put(&x, &sqe);
-    put_many(&x, BEHIND, RDMAD_OP_WRITE, LOCAL, 8, RDMAD_SQE_FENCE);
+    put_many(&x, 1, RDMAD_OP_WRITE, LOCAL, 8, RDMAD_SQE_FENCE);
+    put_many(&x, BEHIND - 1, RDMAD_OP_WRITE, LOCAL, 8, 0);
     rig_settle(&rig);
     sqe = (struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL, .lease = 1, .user_data = 2};
     rig_put(&x, &sqe);
