@@ -243,7 +243,7 @@ static void revive_quiet_loops(struct rdmad_ring *r) {
 }
 
 bool rdmad_ring_awaits_revival(const struct rdmad_ring *r) {
-    return r->state == RDMAD_RING_LOST && r->again.next_ns && rdmad_is_open(r->session) &&
+    return r->again.next_ns && rdmad_is_open(r->session) &&
            r->again.resumes == rdmad_resumes(r->session);
 }
 
