@@ -349,11 +349,23 @@ class Session:
             try:
                 self._watch()
                 await heard
+            except asyncio.CancelledError:
+                if heard.done() and not heard.cancelled() and not heard.exception() and self._events:
+                    self._wake_one()  # this one was woken, and leaves the event to another
+                raise
             finally:
                 if heard in self._wait_event:
                     self._wait_event.remove(heard)
                 self._watch()
         return self._events.popleft()
+
+    def _wake_one(self) -> None:
+        """The first that waits for an event, and was not canceled meanwhile."""
+        while self._wait_event:
+            heard = self._wait_event.popleft()
+            if not heard.done():
+                heard.set_result(None)
+                return
 
     def _incoming(self) -> "asyncio.Future[None]":
         heard: "asyncio.Future[None]" = self._loop.create_future()
@@ -405,10 +417,7 @@ class Session:
                     heard.set_result(None)
             return
         self._events.append(event)
-        if self._wait_event:
-            heard = self._wait_event.popleft()
-            if not heard.done():
-                heard.set_result(None)
+        self._wake_one()
 
     async def close(self) -> None:
         """Cancels what is in flight, waits until its buffers are quiet, and closes the session."""

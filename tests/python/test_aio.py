@@ -19,6 +19,7 @@ import rdmad.aio
 A, B = os.environ["A"], os.environ["B"]
 LONG = 60  # seconds: whoever waits longer has failed
 OPS = 1000
+SOMETHING = rdmad.Event(rdmad.EventType.LEASE_ENDED, None, "it ended", 1, None, None, None, None, 0, None)
 
 
 async def begun():
@@ -203,6 +204,30 @@ class Cancels(Pair):
             box[:4] = bytes(4)
             message = await asyncio.wait_for(far.recv(box), LONG)
             self.assertEqual((message.length, message.imm, bytes(box[:4])), (4, i, i.to_bytes(4, "little")))
+
+    async def test_an_event_is_for_who_still_waits(self):
+        """Of two that wait the first is canceled, when it was just woken, or just before the event."""
+        for woken in (True, False):
+            first, second = (asyncio.ensure_future(self.owner.next_event()) for _ in range(2))
+            await begun()
+            if woken:
+                self.owner._tell(SOMETHING)
+                first.cancel()
+            else:
+                first.cancel()
+                self.owner._tell(SOMETHING)
+            self.assertIs(await asyncio.wait_for(second, LONG), SOMETHING)
+            with self.assertRaises(asyncio.CancelledError):
+                await first
+
+    async def test_an_event_for_a_canceled_task_is_not_lost(self):
+        only = asyncio.ensure_future(self.owner.next_event())
+        await begun()
+        self.owner._tell(SOMETHING)
+        only.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await only
+        self.assertIs(await asyncio.wait_for(self.owner.next_event(), LONG), SOMETHING)
 
     async def test_time_is_over(self):
         near, far = await self.channel()
