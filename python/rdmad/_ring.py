@@ -202,6 +202,7 @@ class Ring:
         if self._ops or self._cancels_in_flight:
             self._reap()
         else:
+            self._reap()  # a wakeup that came late would keep the session's descriptor readable
             self._unwatch()  # of a session that is lost it stays readable
 
     def _look(self) -> bool:

@@ -5,6 +5,7 @@ import functools
 import gc
 import os
 import pathlib
+import select
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import unittest
 
 import rdmad
 import rdmad.aio
+from rdmad._library import ffi, lib
 
 A, B = os.environ["A"], os.environ["B"]
 LONG = 60  # seconds: whoever waits longer has failed
@@ -272,6 +274,21 @@ class Loop(Pair):
         for task in waits:
             task.cancel()
         await asyncio.wait(waits)
+
+    async def test_a_late_wakeup_does_not_keep_the_loop_awake(self):
+        """A completion was taken before its wakeup came, and nothing is in flight any more."""
+        ring = self.owner._ring
+        sqe, cqe = lib.rdmad_ring_reserve(ring._ring), ffi.new("const struct rdmad_cqe **")
+        self.assertEqual(lib.rdmad_prep_nop(ring._ring, sqe, 1), 0)
+        self.assertEqual(lib.rdmad_ring_arm(ring._ring), 0)
+        lib.rdmad_ring_submit(ring._ring)
+        session = self.owner.blocking.fileno()
+        self.assertTrue(select.select([ring._fd], [], [], LONG)[0])
+        self.assertEqual(lib.rdmad_ring_peek(ring._ring, cqe), 0)
+        lib.rdmad_ring_seen(ring._ring, cqe[0])
+        self.assertEqual(select.select([session], [], [], 0)[0], [session])
+        self.owner._readable()
+        self.assertEqual(select.select([session], [], [], 0)[0], [])
 
     async def test_a_session_that_is_kicked(self):
         kicked = await rdmad.aio.Session(runtime_dir=A, resume=False).open()
