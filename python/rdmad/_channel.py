@@ -2,13 +2,15 @@
 """Services and channels: messages, straight into memory of the receiver."""
 from __future__ import annotations
 
+import collections
 import typing
 import weakref
 
 from ._lease import Lease
 from ._library import NULL, Buffer, Ended, Memory, check, check_transfer, ffi, lib, make, patiently, text, waited
-from ._made import CONSTANTS, BusyError, ChannelKind
-from ._pool import Core
+from ._made import CONSTANTS, BusyError, ChannelKind, ProtocolError, TimeoutError, TooSmallError, UnreachableError
+from ._pool import Core, Pool
+from ._receives import Receive
 
 Forget = typing.Callable[[typing.Any], None]
 
@@ -47,6 +49,18 @@ def message_of(cqe_or_message: typing.Any, length: int) -> Message:
     return Message(length, imm, bool(cqe_or_message.flags & CONSTANTS["RDMAD_CQE_LEASE"]))
 
 
+def late_into(late: typing.Deque[typing.Tuple[bytes, Message]], memory: Memory) -> typing.Optional[Message]:
+    """The first of the messages that came for calls which had ended, received now. None: there is none."""
+    try:
+        data, message = late.popleft()
+    except IndexError:
+        return None
+    if len(data) > memory.length:
+        raise TooSmallError(f"a message of {len(data)} bytes for a receive of {memory.length}")
+    ffi.memmove(memory.address, data, len(data))
+    return message
+
+
 class Channel:
     """One end of a channel. Made by Session.connect and Service.accept. Any thread may use it.
 
@@ -54,8 +68,11 @@ class Channel:
     recv name lies in a pool.
     """
 
-    def __init__(self, core: Core, pointer: typing.Any, forget: Forget, lease_came: typing.Callable) -> None:
-        self._core, self._forget, self._lease_came = core, forget, lease_came
+    def __init__(self, core: Core, pointer: typing.Any, small_pool: typing.Callable[[], Pool],
+                 attach: typing.Callable[[str], Lease], forget: Forget) -> None:
+        self._core, self._small_pool, self._attach, self._forget = core, small_pool, attach, forget
+        # Messages that were received for calls that were interrupted.
+        self._late: typing.Deque[typing.Tuple[bytes, Message]] = collections.deque()
         self._address = int(ffi.cast("uintptr_t", pointer))
         self._use = Ended(pointer, "the channel")
         info = self._info()
@@ -116,19 +133,21 @@ class Channel:
             check_transfer(code, self._core.session)
 
     def recv(self, into: Buffer, timeout_ms: int = -1) -> Message:
-        """The next message, into the memory given. timeout_ms: -1 for ever, 0 not at all; TimeoutError, and no
-        message was lost. ClosedError: the other end has closed."""
-        memory, message = Memory(into, True), make("rdmad_message")
-
-        def once(ms: int) -> bool:
-            with self._use as channel:
-                return waited(lib.rdmad_recv(channel, memory.address, memory.length, ms, message), self._core.session)
-
-        if timeout_ms < 0 and self.kind != ChannelKind.RELIABLE:
-            once(-1)  # who does not wait for receives finds one at any moment
-        else:
-            patiently(timeout_ms, once, self._use.what)
-        return message_of(message, message.length)
+        """The next message, into the memory given. timeout_ms: -1 for ever, 0 not at all; TimeoutError. A message that
+        had begun to come then goes to the next receive whole. One that had come when the call was interrupted
+        (KeyboardInterrupt) is what the next one returns. ClosedError: the other end has closed."""
+        it = Receive(Memory(into, True), timeout_ms)
+        try:
+            late = late_into(self._late, it.memory)
+            if late is not None:
+                return late
+            result = self._core.receives.do(it, self._core.use, self._use, lib.rdmad_prep_recv)
+            return message_of(result, result.value)
+        except BaseException:
+            if it.result is not None and it.result.status == 0:
+                self._late.append((bytes(ffi.buffer(it.memory.address, it.result.value)),
+                                   message_of(it.result, it.result.value)))
+            raise
 
     def send_lease(self, lease: typing.Union[Lease, str]) -> None:
         """Sends a lease's URI, for the other end to attach to."""
@@ -138,14 +157,15 @@ class Channel:
 
     def recv_lease(self, timeout_ms: int = -1) -> Lease:
         """Receives one and attaches. ProtocolError: the next message is none; it is lost."""
-        out = ffi.new("rdmad_lease **")
-
-        def once(ms: int) -> bool:
-            with self._use as channel:
-                return waited(lib.rdmad_recv_lease(channel, ms, out), self._core.session)
-
-        patiently(timeout_ms, once, self._use.what)
-        return self._lease_came(out[0])
+        with self._small_pool().alloc(CONSTANTS["RDMAD_URI_MAX"] + 1) as piece:
+            message = self.recv(piece, timeout_ms)
+            uri = bytes(piece[:message.length])
+        if not message.lease:
+            raise ProtocolError(f"a lease was to come, and a message of {message.length} bytes has")
+        try:
+            return self._attach(uri.rstrip(b"\0").decode("utf-8", "replace"))
+        except TimeoutError as e:  # which would say that nothing came
+            raise UnreachableError(f"a lease came, and is lost unless it is sent again: {e}") from e
 
     def audit(self) -> ChannelAudit:
         """What went through this end, as the daemon says."""

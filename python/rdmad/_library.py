@@ -13,6 +13,7 @@ from ._base import Error
 lib = ffi.dlopen(SONAME)
 NULL = ffi.NULL
 UNTIL_SIGNALS = 250  # ms: how long a call that waits for ever keeps Python from hearing of a signal
+EXPLAINED = 512
 PATIENCE = 10  # seconds: how long whoever ends an object waits for other threads' calls with it
 
 Buffer = typing.Any  # whatever has the buffer protocol: memoryview, bytearray, numpy.ndarray
@@ -72,7 +73,8 @@ def waited(code: int, session: typing.Any) -> bool:
 
 
 def patiently(timeout_ms: int, call: typing.Callable[[int], bool], what: str) -> None:
-    """call(timeout_ms) until it is true or the time is over; signals, and a close, are heard meanwhile."""
+    """call(timeout_ms) until it is true or the time is over; signals, and a close, are heard meanwhile. A call must
+    lose nothing when its time is over: a receive does, of a message that comes for longer (_receives.py)."""
     end = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
     while True:
         left = UNTIL_SIGNALS if end is None else max(0, int((end - time.monotonic()) * 1000 + 0.999))
@@ -80,6 +82,26 @@ def patiently(timeout_ms: int, call: typing.Callable[[int], bool], what: str) ->
             return
         if end is not None and time.monotonic() >= end:
             raise TimeoutError(f"{what}: nothing came within {timeout_ms} ms")
+
+
+class Result(typing.NamedTuple):
+    """What a completion says. value: of cas and fetch_add, the old value; else bytes."""
+
+    status: int
+    outcome: int
+    value: int
+    imm: int
+    flags: int
+    why: str
+
+
+def result_of(ring: typing.Any, cqe: typing.Any) -> Result:
+    why = ""
+    if cqe.status:
+        explained = ffi.new("char[]", EXPLAINED)
+        lib.rdmad_ring_explain(ring, cqe, explained, EXPLAINED)
+        why = text(explained)
+    return Result(cqe.status, cqe.outcome, cqe.value, cqe.imm, cqe.flags, why)
 
 
 class Memory:

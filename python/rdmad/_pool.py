@@ -8,6 +8,7 @@ import weakref
 
 from ._library import NULL, Buffer, Ended, Memory, check, ffi, lib, text, waited
 from ._made import CONSTANTS, HandleError, TimeoutError
+from ._receives import Receives
 
 if typing.TYPE_CHECKING:
     import numpy
@@ -19,6 +20,7 @@ class Core:
     def __init__(self, pointer: typing.Any) -> None:
         self.use = Ended(pointer, "the session")
         self.session = pointer  # for the sentences of errors
+        self.receives = Receives()
         self.lock = threading.RLock()
         self.pieces: typing.Dict[int, str] = {}  # by number: memory that has views
         self.numbers = 0

@@ -17,25 +17,13 @@ import collections
 import typing
 import weakref
 
-from ._library import NULL, check, error, ffi, lib, text
+from ._library import NULL, Result, check, error, ffi, lib, result_of, text
 from ._made import CONSTANTS, DaemonLostError, HandleError
 from ._session import Session
 
 FOR_CANCELS = 16  # entries
 A_TURN = 4096  # completions that are taken before the loop's other work has its turn
-EXPLAINED = 512
 AGAIN = CONSTANTS["RDMAD_E_AGAIN"]
-
-
-class Result(typing.NamedTuple):
-    """What a completion says. value: of cas and fetch_add, the old value; else bytes."""
-
-    status: int
-    outcome: int
-    value: int
-    imm: int
-    flags: int
-    why: str
 
 
 class Op:
@@ -81,7 +69,6 @@ class Ring:
         self._ring = out[0]
         session._rings += 1
         self._cqe = ffi.new("const struct rdmad_cqe **")
-        self._explained = ffi.new("char[]", EXPLAINED)
         self._ops: typing.Dict[int, Op] = {}
         self._token = 0  # of an op; cancels have 0
         self._cancels_in_flight = 0
@@ -240,11 +227,7 @@ class Ring:
             if self._cancels:
                 self._flush_soon()
             return
-        why = ""
-        if cqe.status:
-            lib.rdmad_ring_explain(self._ring, cqe, self._explained, EXPLAINED)
-            why = text(self._explained)
-        result = Result(cqe.status, cqe.outcome, cqe.value, cqe.imm, cqe.flags, why)
+        result = result_of(self._ring, cqe)
         lib.rdmad_ring_seen(self._ring, cqe)
         self._complete(token, result)
 

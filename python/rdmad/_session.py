@@ -2,6 +2,7 @@
 """The session: a program's connection to rdmad, and what all else is made by."""
 from __future__ import annotations
 
+import threading
 import typing
 import warnings
 
@@ -85,6 +86,8 @@ class Session:
         self._use = self._core.use
         self._made: typing.Dict[int, typing.Any] = {}  # leases, channels, services by the library's address
         self._pools: typing.Set[Pool] = set()
+        self._small: typing.Optional[Pool] = None
+        self._small_lock = threading.Lock()
         self._rings = 0  # in event loops
 
     # ---- what is made by it ----
@@ -101,7 +104,14 @@ class Session:
         return self._keep(Lease(self._core, pointer, self._forget, memory))
 
     def _channel(self, pointer: typing.Any) -> Channel:
-        return self._keep(Channel(self._core, pointer, self._forget, self._lease))
+        return self._keep(Channel(self._core, pointer, self._small_pool, self.attach, self._forget))
+
+    def _small_pool(self) -> Pool:
+        """For URIs that come in messages."""
+        with self._small_lock:
+            if self._small is None:
+                self._small = self.pool(1 << 16)
+            return self._small
 
     @property
     def info(self) -> Info:
@@ -225,6 +235,7 @@ class Session:
         it = make("rdmad_event")
         with self._use as session:
             if not waited(lib.rdmad_next_event(session, timeout_ms, it), session):
+                self._core.receives.drain()
                 return None
         lease, channel, service = (self._made.get(int(ffi.cast("uintptr_t", p)))
                                    for p in (it.lease, it.channel, it.service))

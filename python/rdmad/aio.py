@@ -27,12 +27,12 @@ import functools
 import typing
 
 from . import _session
-from ._channel import Channel as BlockingChannel, Message, Service as BlockingService, message_of
+from ._channel import Channel as BlockingChannel, Message, Service as BlockingService, late_into, message_of
 from ._lease import Lease as BlockingLease, Notification
-from ._library import NULL, Buffer, Memory, ffi, lib
-from ._made import CONSTANTS, ChannelKind, EventType, HandleError, ProtocolError, Right, TooSmallError
+from ._library import NULL, Buffer, Memory, Result, ffi, lib
+from ._made import CONSTANTS, ChannelKind, EventType, HandleError, ProtocolError, Right
 from ._pool import Pool
-from ._ring import Look, Result, Ring
+from ._ring import Look, Ring
 
 PATIENCE_MS = 30000  # as the library's
 MOST_EVENTS = 4096  # that nobody has asked for; then the session's descriptor is not looked at
@@ -171,12 +171,9 @@ class Channel:
 
     async def recv(self, into: Buffer) -> Message:
         memory = Memory(into, True)
-        if self._late:
-            data, message = self._late.popleft()
-            if len(data) > memory.length:
-                raise TooSmallError(f"a message of {len(data)} bytes for a receive of {memory.length}")
-            ffi.memmove(memory.address, data, len(data))
-            return message
+        late = late_into(self._late, memory)
+        if late is not None:
+            return late
 
         def prepare(ring: typing.Any, sqe: typing.Any, token: int) -> int:
             with self.blocking._use as channel:
@@ -193,7 +190,7 @@ class Channel:
 
     async def recv_lease(self) -> Lease:
         """Receives one and attaches. ProtocolError: the next message is none; it is lost."""
-        with self._session._small_pool().alloc(CONSTANTS["RDMAD_URI_MAX"] + 1) as piece:
+        with self._session.blocking._small_pool().alloc(CONSTANTS["RDMAD_URI_MAX"] + 1) as piece:
             message = await self.recv(piece)
             uri = bytes(piece[:message.length])
         if not message.lease:
@@ -265,13 +262,6 @@ class Session:
         self._wait_event: typing.Deque["asyncio.Future[None]"] = collections.deque()
         self._wait_incoming: typing.Set["asyncio.Future[None]"] = set()
         self._watching = False
-        self._small: typing.Optional[Pool] = None
-
-    def _small_pool(self) -> Pool:
-        """For URIs that come in messages."""
-        if self._small is None:
-            self._small = self.blocking.pool(1 << 16)
-        return self._small
 
     async def open(self) -> "Session":
         """Connects, and returns itself; `async with` does it."""
