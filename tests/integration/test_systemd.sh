@@ -115,6 +115,36 @@ nsenter -t "$init" -m -p kill -KILL "$before"
 is_another() { [ "$(main_pid)" != "$before" ] && [ "$(main_pid)" != 0 ] && answers; }
 await is_another
 
+echo "* an upgrade is tried within the unit's walls, and is the same process"
+before=$(main_pid)
+"$rdmactl" upgrade >"$work/said" 2>&1 || fail "upgrade: $(<"$work/said")"
+[ "$(main_pid)" = "$before" ] || fail "another process"
+[ "$(property ActiveState)" = active ] || fail "after an upgrade the service is $(property ActiveState)"
+echo '{"listen": "0.0.0.0:7471", "identity": {"dir": "/nonexistent"}}' >"$settings"
+expect_refused 'so this rdmad goes on: .*is not loopback, and this node has no identity' "$rdmactl" upgrade
+[ "$(main_pid)" = "$before" ] || fail "another process, of settings that are wrong"
+cp "$work/rdmad.json" "$settings"
+
+echo "* while somebody has its port it is started again and again, whoever knocks, and then serves"
+systemd stop rdmad.service
+python3 -c 'import socket, time
+s = socket.create_server(("127.0.0.1", 7471))
+print("here", flush=True)
+time.sleep(100000)' >"$work/holder" &
+holder=$!
+pids+=("$holder")
+first_line "$work/holder" "$holder" >/dev/null
+# By the socket, which starts it.
+knocks() { while kill -0 "$holder" 2>/dev/null; do timeout 5 "${client[@]}" "$rdmactl" share "$work/file" >/dev/null 2>&1 || true; done; }
+knocks &
+pids+=($!)
+tried() { [ "$(property NRestarts)" -ge 6 ]; }
+await tried
+kill "$holder"
+await answers
+[ "$(systemd show -P ActiveState rdmad.socket)" = active ] || fail "the socket has given up"
+transfer
+
 echo "* a daemon that hangs is ended by the watchdog and comes back"
 before=$(main_pid)
 nsenter -t "$init" -m -p kill -STOP "$before"
