@@ -13,6 +13,8 @@ enum { HANDLES = 100, FIRST = 31, QUESTIONS = 1024, TOGETHER_MS = 10000 };
 static rdmad_lease *handle[HANDLES];
 static unsigned handles = HANDLES, attached;
 static unsigned asked[HANDLES], questions; /* atomic */
+static unsigned asked_once;                /* how many handles */
+static bool asked_unfairly;                /* one for a second time before all were once */
 
 /* What waits for an answer, which another thread gives: the daemon reads on meanwhile. */
 static struct {
@@ -48,7 +50,10 @@ static bool note_question(struct fake_daemon *f, const struct rdmad_msg_header *
     question[n].header = *h;
     question[n].number = ((const struct rdmad_attach_resume_req *)body)->handle;
     question[n].came_ns = rdmad_monotonic_ns();
-    __atomic_add_fetch(&asked[question[n].number - FIRST], 1, __ATOMIC_RELEASE);
+    if (__atomic_fetch_add(&asked[question[n].number - FIRST], 1, __ATOMIC_RELEASE) == 0)
+        asked_once++;
+    else if (asked_once < handles)
+        asked_unfairly = true;
     __atomic_store_n(&questions, n + 1, __ATOMIC_RELEASE);
     return true;
 }
@@ -132,6 +137,7 @@ Test(attach_silent, many_neither_keep_the_session_closed_nor_are_given_up_unaske
         cr_expect_geq(__atomic_load_n(&asked[index_of(e.lease)], __ATOMIC_ACQUIRE), 1,
                       "handle %u was given up, and not asked for", index_of(e.lease));
     }
+    cr_expect_not(asked_unfairly, "a handle was asked for again before another was at all");
     __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
     pthread_join(t, NULL);
     rig_tear_down();
