@@ -113,6 +113,47 @@ Test(peer_return, a_refusal_that_time_does_not_change_ends_it) {
     expect_lost(RDMAD_E_PEER_LOST, "not for you");
 }
 
+/* Its owner's daemon has just begun, and refuses the link as long as no program has brought a lease
+ * back. Each pause before the link is asked for again is twice as long as the one before. */
+static void refuse_links(struct raw *r, unsigned n) {
+    while (n--) {
+        no_offer(r, link_asked(r), RDMAD_E_NO_LEASE, "it is for no lease");
+        settle();
+        rig_advance(100 * MS);
+    }
+}
+
+/* Up to where the pause is a long one. */
+static struct raw *refused_before(uint64_t *ref) {
+    lose(attached_for_long(60000, ref));
+    struct raw *r = comes_back();
+    *ref = asked(r);
+    refuse_links(r, 4);
+    no_offer(r, link_asked(r), RDMAD_E_NO_LEASE, "it is for no lease");
+    settle();
+    cr_expect_eq(fake_pending(FAKE_LANE_HELLO), 0, "its pause is not over");
+    return r;
+}
+
+Test(peer_return, a_link_that_was_refused_before_its_lease_was_back_is_asked_for_with_that) {
+    uint64_t ref;
+    struct raw *r = refused_before(&ref);
+    grant(r, ref, 60000);
+    AWAIT(fake_count(FAKE_LEASE_RETURN) == 1);
+    link_up(r); /* and no time has passed */
+    key_asked(r, ref, 2);
+}
+
+Test(peer_return, or_with_one_that_is_attached_to_anew) {
+    uint64_t ref;
+    struct raw *r = refused_before(&ref);
+    begin();
+    ref = asked(r);
+    grant(r, ref, 60000);
+    link_up(r);
+    key_asked(r, ref, 2);
+}
+
 static void expect_another_is_refused(void (*change)(struct peer_attach_rep *rep)) {
     uint64_t ref;
     lose(attached_for_long(60000, &ref));

@@ -21,6 +21,7 @@
 #include "daemon/base/events.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/lane/alone.h"
 #include "daemon/peer/tables.h"
 #include <assert.h>
 #include <stdio.h>
@@ -331,25 +332,8 @@ static void lane_timer(struct timer *timer, uint64_t now_ns) {
 
 /* ---- users come and go ------------------------------------------------------------------- */
 
-/* Whether "1000,1001", or "*", names uid. */
-static bool lane_is_private_to(const char *uids, uid_t uid) {
-    char number[16];
-    if (!strcmp(uids, "*"))
-        return true;
-    size_t n = (size_t)snprintf(number, sizeof(number), "%u", (unsigned)uid);
-    for (;;) {
-        uids += strspn(uids, ", ");
-        size_t length = strcspn(uids, ", ");
-        if (length == 0)
-            return false;
-        if (length == n && !memcmp(uids, number, n))
-            return true;
-        uids += length;
-    }
-}
-
 static struct lane *lane_find(struct peer *p, const struct session *s, uint32_t there) {
-    bool alone = lane_is_private_to(s->state->config->peer_private_links, s->uid);
+    bool alone = lane_is_alone(s);
     unsigned worker = plane_worker_of_session(s->plane);
     list_for_each (node, &tables_of(p)->lanes) {
         struct lane *lane = list_entry(node, struct lane, node);
@@ -374,7 +358,7 @@ static struct lane *lane_no_memory(const struct peer *p, struct quota_charge *ch
 }
 
 static struct lane *lane_new(struct peer *p, struct session *s, uint32_t there, struct error *err) {
-    bool alone = lane_is_private_to(s->state->config->peer_private_links, s->uid);
+    bool alone = lane_is_alone(s);
     uint64_t bytes = peer_fabric(p)->link_bytes;
     struct quota_charge charge = {0};
     assert(p->outgoing && p->stage == PEER_UP);
@@ -414,6 +398,14 @@ void lane_join(struct lane *lane, struct lane_user *u) {
         timer_unset(&lane_state_of(lane)->timers, &lane->timer);
     if (lane->stage == LANE_UP)
         u->told(u, LANE_IS_UP);
+}
+
+void lane_relied_on(struct lane *lane) {
+    if (lane->stage != LANE_DOWN || lane->trouble.code != RDMAD_E_NO_LEASE)
+        return;
+    timer_unset(&lane_state_of(lane)->timers, &lane->timer);
+    lane->pause_ns = PEER_RETRY_MIN_NS;
+    lane_begin(lane);
 }
 
 void lane_leave(struct lane *lane, struct lane_user *u) {

@@ -41,6 +41,9 @@ struct lane_user { /* embedded */
 struct lane *lane_of(struct peer *p, struct session *s, uint32_t there, struct error *err);
 void lane_join(struct lane *lane, struct lane_user *u);
 void lane_leave(struct lane *lane, struct lane_user *u);
+/* The peer has granted a lease to reach by it. A link that it refused because it had none, as a
+ * daemon that has just begun, is asked for at once. */
+void lane_relied_on(struct lane *lane);
 struct plane_lane *lane_plane(const struct lane *lane);
 /* The number of its link, 0 while it has none. */
 uint64_t lane_number(const struct lane *lane);

@@ -136,6 +136,7 @@ static void attach_granted(struct claim *c, const struct peer_attach_rep *m) {
         return;
     }
     c->lane = lane;
+    lane_relied_on(lane);
     lane_join(lane, &c->lane_user);
 }
 

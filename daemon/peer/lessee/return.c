@@ -215,6 +215,7 @@ static void return_granted(struct claim *c, const struct peer_attach_rep *m) {
     }
     spec->deadline_ns = clock_after(c->asked_ns, m->ttl_ns);
     handle_returned(c->handle, spec->deadline_ns, m->owner_ref);
+    lane_relied_on(c->lane);
     if (m->key.size && c->via == lane_number(c->lane))
         handle_key(c->handle, &m->key);
     else if (lane_number(c->lane) && handle_wants_key(c->handle))
