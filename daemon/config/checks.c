@@ -125,6 +125,13 @@ static int check_verbs(const struct config *c, struct error *err) {
     return 0;
 }
 
+/* By tcp's listeners, or by rdma_cm's: each worker has one. */
+static bool listens_for_data(const struct config *c) {
+    bool verbs_alone = (!strcmp(c->fabric, "verbs") || c->require_rdma) &&
+                       (c->require_rdma || !c->peer_fallback_tcp);
+    return !verbs_alone || !strcmp(c->verbs_connect, "cm");
+}
+
 int config_check(const struct config *c, struct error *err) {
     if (c->spin_min_us > c->spin_max_us)
         return error_set(err, RDMAD_E_CONFIG,
@@ -139,5 +146,11 @@ int config_check(const struct config *c, struct error *err) {
         return error_set(err, RDMAD_E_CONFIG,
                          "require_rdma is true and fabric is \"tcp\", which uses no RDMA; choose "
                          "fabric \"verbs\" or \"auto\", or leave require_rdma out");
+    if (c->workers > 1 && c->tcp_data_port && listens_for_data(c))
+        return error_set(err, RDMAD_E_CONFIG,
+                         "workers is %" PRIu64 " and tcp.data_port is %" PRIu64
+                         ", but each worker takes data connections at a port of its own: leave "
+                         "tcp.data_port out, or have one worker",
+                         c->workers, c->tcp_data_port);
     return check_verbs(c, err);
 }

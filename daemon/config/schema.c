@@ -201,7 +201,8 @@ const struct setting settings[] = {
          "paths. Empty: the system's."),
     NUMBER("tcp.data_port", tcp_data_port, 0, 65535, 0, "", RESTART,
            "Where data connections arrive, on the host of listen; with fabric verbs those of peers "
-           "without it (peer.fallback_tcp). 0: any free port."),
+           "without it (peer.fallback_tcp). 0: any free port. With several workers each has its "
+           "own, so leave it 0."),
     NUMBER("tcp.dead_peer_ms", tcp_dead_peer_ms, 10, 60 * MINUTES, 5000, "ms", RESTART,
            "Silence with ops outstanding after which a link is lost."),
     NUMBER("tcp.connect_timeout_ms", tcp_connect_timeout_ms, 1, 10 * MINUTES, 5000, "ms", RESTART,

@@ -30,7 +30,8 @@ static void refused(const char *text, const char *sentence) {
         cr_assert_str_eq(err.text, sentence);
     cr_assert_eq(strncmp(err.text, "F:", 2) && strncmp(err.text, "spin", 4) &&
                      strncmp(err.text, "op.", 3) && strncmp(err.text, "peer.", 5) &&
-                     strncmp(err.text, "verbs.", 6) && strncmp(err.text, "require_rdma", 12),
+                     strncmp(err.text, "verbs.", 6) && strncmp(err.text, "require_rdma", 12) &&
+                     strncmp(err.text, "workers is", 10),
                  0, "%s", err.text);
 }
 
@@ -114,6 +115,24 @@ Test(config, a_value_out_of_range_is_named_with_the_range) {
 Test(config, settings_that_contradict_each_other_are_refused) {
     refused("{\"spin\": {\"min_us\": 300}}", "spin.min_us (300) is larger than spin.max_us (200)");
     refused("{\"peer\": {\"ping_ms\": 10000}}", NULL);
+}
+
+/* Each worker listens, and the second would find the port taken. */
+Test(config, several_workers_do_not_take_data_at_one_port) {
+    static const char two[] = "\"workers\": 2, \"tcp\": {\"data_port\": 7472}";
+    char text[300];
+    snprintf(text, sizeof(text), "{%s}", two);
+    refused(text,
+            "workers is 2 and tcp.data_port is 7472, but each worker takes data connections at "
+            "a port of its own: leave tcp.data_port out, or have one worker");
+    snprintf(text, sizeof(text), "{%s, \"fabric\": \"verbs\"}", two);
+    refused(text, NULL);
+    snprintf(text, sizeof(text), "{%s, \"require_rdma\": true, \"verbs\": {\"connect\": \"cm\"}}",
+             two);
+    refused(text, NULL);
+    snprintf(text, sizeof(text), "{%s, \"require_rdma\": true}", two);
+    cr_assert_eq(parsed(text).workers, 2, "nobody listens for data");
+    cr_assert_eq(parsed("{\"tcp\": {\"data_port\": 7472}}").tcp_data_port, 7472);
 }
 
 Test(config, the_fabric_asked_for_must_be_one_that_there_is) {
