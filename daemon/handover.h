@@ -34,7 +34,7 @@ void handover_take(struct handover *out);
 void handover_keep_port(const struct handover *h, struct config *c);
 
 /* The environment for a trial of the next life: with the words that it would find, and the sockets
- * that the life that is would leave to it. To be freed; NULL: out of memory. */
+ * that the life that is would leave to it, or make way for. To be freed; NULL: out of memory. */
 char **handover_for_trial(const struct handover *h, const struct kept *kept);
 /* Those sockets, in the trial, which has not got their descriptors (-1). */
 void handover_take_told(struct kept *out);

@@ -125,11 +125,10 @@ static int check_verbs(const struct config *c, struct error *err) {
     return 0;
 }
 
-/* By tcp's listeners, or by rdma_cm's: each worker has one. */
+/* By tcp's listeners, or by rdma_cm's: each worker has one. Not if it may be verbs alone. */
 static bool listens_for_data(const struct config *c) {
-    bool verbs_alone = (!strcmp(c->fabric, "verbs") || c->require_rdma) &&
-                       (c->require_rdma || !c->peer_fallback_tcp);
-    return !verbs_alone || !strcmp(c->verbs_connect, "cm");
+    bool tcp = !strcmp(c->fabric, "tcp") || (c->peer_fallback_tcp && !c->require_rdma);
+    return tcp || !strcmp(c->verbs_connect, "cm");
 }
 
 int config_check(const struct config *c, struct error *err) {

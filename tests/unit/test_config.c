@@ -132,6 +132,8 @@ Test(config, several_workers_do_not_take_data_at_one_port) {
     refused(text, NULL);
     snprintf(text, sizeof(text), "{%s, \"require_rdma\": true}", two);
     cr_assert_eq(parsed(text).workers, 2, "nobody listens for data");
+    snprintf(text, sizeof(text), "{%s, \"peer\": {\"fallback_tcp\": false}}", two);
+    cr_assert_eq(parsed(text).workers, 2, "with a device nobody does");
     cr_assert_eq(parsed("{\"tcp\": {\"data_port\": 7472}}").tcp_data_port, 7472);
 }
 

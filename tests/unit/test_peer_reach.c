@@ -3,6 +3,7 @@
  * Which peers a user may reach: by the name in the peer's certificate, whatever was dialled;
  * by the address where there is no identity. The peer, at 127.0.0.1, is raw.
  */
+#include "daemon/peer/control/record.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/names.h"
 #include "daemon/state/policy.h"
@@ -231,6 +232,20 @@ Test(peer_reach, in_clear_the_address_that_it_comes_from_decides) {
     may_reach("raw");
     raw_send(r, &m);
     cr_expect_eq(raw_expect(r, PEER_MSG_CHAN_REFUSE).chan_refuse.status, RDMAD_E_PERM);
+    may_reach("127.0.0.1");
+    raw_send(r, &m);
+    AWAIT(sv->waiting == 1);
+    raw_close(r);
+}
+
+/* As a socket of both says it. */
+Test(peer_reach, ipv4_is_matched_as_it_is_written_wherever_it_came_in) {
+    const struct peer_msg m = channel_req("far");
+    struct service *sv = offered();
+    identity_stop(&rig.st);
+    struct raw *r = raw_greet();
+    list_for_each (pos, &rig.st.peers->all)
+        strcpy(list_entry(pos, struct peer, node)->ip, "::ffff:127.0.0.1");
     may_reach("127.0.0.1");
     raw_send(r, &m);
     AWAIT(sv->waiting == 1);

@@ -81,6 +81,7 @@ void ends_doom_pool(struct op_session *s, struct op_pool *pool) {
     list_splice(&pool->doomed, &pool->waits);
     if (!pool->inflight)
         return;
+    s->looking = true;
     s->to_look_at = s->inflight - s->charged - s->waits;
     list_for_each (pos, &s->every_ring) {
         struct op_ring *r = list_entry(pos, struct op_ring, session_node);
@@ -88,24 +89,31 @@ void ends_doom_pool(struct op_session *s, struct op_pool *pool) {
     }
 }
 
-static void look_at(struct op_session *s, struct list *ops, uint32_t *to_look_at, int status) {
+/* False: the rest is for the next turn. */
+static bool look_at(struct op_session *s, struct list *ops, uint32_t *to_look_at, int status) {
     for (struct list *pos; *to_look_at && (pos = list_first(ops)); --*to_look_at) {
         struct op *op = list_entry(pos, struct op, home_node);
         if (!ends_may(s))
-            return;
+            return false;
         list_remove(pos);
         list_append(ops, pos);
         if (op->pool && op->pool->ending)
             op_cancel(s->worker, op, status);
     }
+    return true;
 }
 
+/* Once a turn, whichever of the pools asks. */
 static void look_for_endings(struct op_session *s, int status) {
-    look_at(s, &s->own, &s->to_look_at, status);
+    if (!s->looking || s->looked_turn == s->worker->turns)
+        return;
+    bool all = look_at(s, &s->own, &s->to_look_at, status);
     list_for_each (pos, &s->every_ring) {
         struct op_ring *r = list_entry(pos, struct op_ring, session_node);
-        look_at(s, &r->ops, &r->to_look_at, status);
+        all = all && look_at(s, &r->ops, &r->to_look_at, status);
     }
+    s->looking = !all;
+    s->looked_turn = all ? 0 : s->worker->turns;
 }
 
 bool ends_pool(struct op_session *s, struct op_pool *pool, int status) {

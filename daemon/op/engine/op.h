@@ -120,7 +120,9 @@ struct op_session {
     struct list every_ring;   /* of struct op_ring, those being dropped too */
     struct list own;          /* of struct op: the daemon's, which have no ring */
     struct list doomed;       /* those of own that ends.c has */
-    uint32_t to_look_at;      /* so many of own, from the first on; ends.c */
+    uint32_t to_look_at;      /* so many of own, from the first on; ends.c, as the next two: */
+    bool looking;             /* some of these, or of a ring's, were not looked at yet, */
+    uint64_t looked_turn;     /* for in this turn as many were as may be */
     struct per_turn ends;     /* of its ops; ends.c */
     struct per_turn releases; /* of its ops that a fence held; fence_release.c */
     struct op_user *user;     /* whose it is, at this worker; user.h */

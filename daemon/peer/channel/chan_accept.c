@@ -34,13 +34,12 @@ void chan_bind_back(struct chan *c) {
 
 /* end is our end now. */
 static void chan_dial_back(struct chan *c, struct channel *end, uint64_t timeout_ns) {
-    const char *host = c->host[0] ? c->host : c->in->ip;
     struct error err;
 
     chan_enter(c, CHAN_DIALLING);
     chan_give_way(c, end);
     if (chan_start_timer(c, timeout_ns, &err) ||
-        dial_back(c->in, host, c->port, session_user_id(end->session), &c->out, &err)) {
+        dial_back(c->in, c->host, c->port, session_user_id(end->session), &c->out, &err)) {
         c->out = NULL;
         chan_fail(c, &err);
         return;

@@ -11,13 +11,16 @@
  * families differ, peer.dial_named allows the rest.
  *
  * Whom we dial takes a place of the user who accepts, and a peer could name a thousand ports at its
- * address. A daemon listens on one as long as it lives: the first that was dialled is the peer's.
+ * address, or that in a thousand ways. A daemon names the same as long as it lives: the first that
+ * was dialled is the peer's.
  */
 #include "daemon/peer/connect/dial_back.h"
 #include "daemon/base/address.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/connect/dial.h"
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Without the interface of a link-local one. */
 static bool dial_back_parse(const char *text, struct in6_addr *out) {
@@ -43,11 +46,11 @@ static int dial_back_refuse(const struct peer *p, const struct error *why) {
 
 int dial_back_check(const struct peer *p, const char *host, uint16_t port, struct error *err) {
     struct peers *ps = p->peers;
-    if (p->listens_at && p->listens_at != port) {
+    if (p->back_port && (p->back_port != port || strcasecmp(p->back_host, host) != 0)) {
         error_set(err, RDMAD_E_PERM,
-                  "%.40s at %s was dialled back at port %u before and names port %u now: a daemon "
-                  "listens on one",
-                  p->name, p->ip, p->listens_at, port);
+                  "%.40s was dialled back at \"%.64s\" port %u before and names \"%.64s\" port %u "
+                  "now: a daemon listens at one place",
+                  p->name, p->back_host, p->back_port, host, port);
         return dial_back_refuse(p, err);
     }
     if (!host[0] || dial_back_same(host, p->ip) || ps->state->config->peer_dial_named ||
@@ -65,8 +68,10 @@ int dial_back(struct peer *p, const char *host, uint16_t port, struct user_id us
               struct peer **out, struct error *err) {
     int rc = dial_back_check(p, host, port, err);
     if (!rc)
-        rc = peer_dial(p->peers, host, port, user, out, err);
-    if (!rc)
-        p->listens_at = port;
-    return rc;
+        rc = peer_dial(p->peers, host[0] ? host : p->ip, port, user, out, err);
+    if (rc)
+        return rc;
+    snprintf(p->back_host, sizeof(p->back_host), "%s", host);
+    p->back_port = port;
+    return 0;
 }

@@ -11,7 +11,7 @@
  * from. */
 int dial_back_check(const struct peer *p, const char *host, uint16_t port, struct error *err);
 
-/* Dials it, if p may; for that user, as peer_dial. From then on p may name no other port. */
+/* Dials it, if p may; for that user, as peer_dial. From then on p may name no other. */
 int dial_back(struct peer *p, const char *host, uint16_t port, struct user_id user,
               struct peer **out, struct error *err);
 

@@ -7,11 +7,15 @@
  */
 #include "daemon/peer/control/admit.h"
 #include "daemon/state/policy.h"
+#include <string.h>
 
 static const char *admit_name(const struct peer *p) {
     if (p->secured)
         return p->certificate.name;
-    return p->outgoing ? p->host : p->ip;
+    if (p->outgoing)
+        return p->host;
+    bool mapped = strncmp(p->ip, "::ffff:", 7) == 0 && strchr(p->ip, '.');
+    return mapped ? p->ip + 7 : p->ip; /* IPv4, by a socket of both */
 }
 
 int admit_session(const struct peer *p, const struct session *s, struct error *err) {

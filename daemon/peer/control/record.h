@@ -145,7 +145,8 @@ struct peer {
     char dialled[RDMAD_HOST_MAX + 10]; /* both, as a URI has them */
     struct user_id dialler; /* outgoing: the user for whom it was dialled first; or PEER_NOBODY */
     struct in6_addr source; /* incoming: the address to which its place is charged */
-    uint16_t listens_at;    /* incoming: the port at which it was dialled back; 0: it was not */
+    char back_host[RDMAD_NAME_MAX + 1]; /* incoming: where it was dialled back first, */
+    uint16_t back_port;                 /* 0: it was not */
     char ip[INET6_ADDRSTRLEN];
     char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */
     char name[RDMAD_NAME_MAX + 1];       /* as it calls itself; "" until it said hello */
