@@ -42,6 +42,8 @@ void rig_tear_down(void) {
 
 void rig_daemon_follows(void) {
     fake_go(&fake);
+    while (rdmad_is_open(s))
+        usleep(1000); /* what is begun before is the one's that goes */
     usleep(100000);
     fake_come_back(&fake);
 }

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 enum { SHORT_MS = 1000, TRIES_MOST = SHORT_MS / 10 };
+/* A fake daemon that is not scheduled for as long is one that hangs. */
+#define PATIENCE_NS (3000 * RDMAD_NS_PER_MS)
 
 static uint16_t refused_type;
 static int refused_with;
@@ -108,7 +110,7 @@ Test(ring_again, a_shortage_that_lasts_costs_the_session_in_the_end) {
     for_ever = true;
     postpone_one();
     rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
-    s->call_timeout_ns = UINT64_C(300000000);
+    s->call_timeout_ns = PATIENCE_NS;
     cqe = rig_reap();
     cr_expect_eq(cqe.status, RDMAD_E_DAEMON_LOST);
     cr_expect_eq(s->lost_reason, RDMAD_E_LIMIT);
@@ -175,7 +177,7 @@ Test(ring_again, a_loop_hears_of_a_session_that_is_lost_meanwhile) {
         cr_assert_eq(poll(&p, 1, 20000), 1, "nothing wakes the loop");
     }
     cr_assert_eq(rdmad_ring_arm(ring), 0, "%s", rdmad_last_error(s));
-    s->call_timeout_ns = UINT64_C(300000000);
+    s->call_timeout_ns = PATIENCE_NS;
     fake_go(&fake);
     while (!rdmad_is_lost(s))
         usleep(1000);
