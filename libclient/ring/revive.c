@@ -40,6 +40,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* A try that is later than this was nobody's concern for a while; one that is less late is only
+ * slow. */
+#define LEFT_ALONE_NS UINT64_C(1000000000)
+
 /* The pages are there before they take the place of the old ones. */
 static bool revive_populate(int fd, size_t bytes, bool writable) {
     void *memory = rdmad_memfd_map(fd, bytes, writable);
@@ -203,12 +207,15 @@ static void revive_wake_at(struct rdmad_ring *r, uint64_t when_ns) {
         eventfd_write(s->thread_fd, 1);
 }
 
-/* False: it was tried for as long as a daemon is waited for. */
-static bool revive_put_off(struct rdmad_ring *r) {
+/* False: it was tried for as long as a daemon is waited for. That a program has not looked for
+ * completions when it could have been tried does not count. */
+static bool revive_put_off(struct rdmad_ring *r, uint64_t began_ns) {
     struct rdmad_session *s = r->session;
-    uint64_t now = rdmad_monotonic_ns();
+    uint64_t now = rdmad_monotonic_ns(), late = began_ns - r->again.next_ns;
     if (!r->again.since_ns)
         r->again.since_ns = now;
+    else if (late > LEFT_ALONE_NS)
+        r->again.since_ns += late;
     uint64_t since = now - r->again.since_ns;
     if (s->call_timeout_ns != UINT64_MAX && since > s->call_timeout_ns)
         return false;
@@ -292,27 +299,27 @@ static void revive_give_up(struct rdmad_ring *r, int rc) {
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool revive_may_try(struct rdmad_ring *r) {
+static bool revive_may_try(struct rdmad_ring *r, uint64_t now) {
     if (rdmad_ring_is_blocked(r))
         return false;
     revive_forget_daemon(r);
-    return rdmad_monotonic_ns() >= r->again.next_ns;
+    return now >= r->again.next_ns;
 }
 
 bool rdmad_ring_revive(struct rdmad_ring *r) {
     struct rdmad_session *s = r->session;
     uint32_t resumes = rdmad_resumes(s), first = r->postponed ? r->sq_postponed : r->sq_tail;
     uint32_t begin = first - r->kept;
-    uint64_t number;
+    uint64_t number, began_ns = rdmad_monotonic_ns();
     assert(r->state == RDMAD_RING_LOST);
-    if (!revive_may_try(r))
+    if (!revive_may_try(r, began_ns))
         return false;
     revive_quiet_loops(r);
     int rc = revive_create(r, first, &number, &resumes);
     if (rc && !rdmad_is_lost(s) && (rc == RDMAD_E_DAEMON_LOST || rdmad_resumes(s) != resumes))
         return false; /* that one has gone, too; the next may have been asked for its ring */
     if (rc) {
-        if (!revive_may_mend(rc) || !revive_put_off(r))
+        if (!revive_may_mend(rc) || !revive_put_off(r, began_ns))
             revive_give_up(r, rc);
         return false;
     }

@@ -3,7 +3,7 @@
  * A ring that the next daemon, or this process, has no room for just then: it is made anew later,
  * and what was submitted is done; the session goes on meanwhile.
  */
-#include "libclient/base/session.h" /* first: its parameters are named as our globals */
+#include "libclient/ring/ring.h" /* first: its parameters are named as our globals */
 
 #include "libclient/base/clock.h"
 #include "tests/unit/client_rig.h"
@@ -116,6 +116,53 @@ Test(ring_again, a_shortage_that_lasts_costs_the_session_in_the_end) {
     cr_expect_eq(s->lost_reason, RDMAD_E_LIMIT);
     cr_expect_not_null(strstr(s->lost_text, "cannot be made again"), "%s", s->lost_text);
     cr_expect_geq(__atomic_load_n(&tries, __ATOMIC_ACQUIRE), 2, "it was not tried again");
+}
+
+static unsigned tries_now(void) {
+    return __atomic_load_n(&tries, __ATOMIC_ACQUIRE);
+}
+
+/* Looks until it was tried once more, or the session is lost. */
+static void look(void) {
+    const struct rdmad_cqe *cqe;
+    unsigned before = tries_now();
+    while (!rdmad_is_lost(s) && tries_now() == before)
+        (void)rdmad_ring_peek(ring, &cqe);
+}
+
+/* As if nobody had looked for twice the patience since it could have been tried again. */
+static void leave_alone(void) {
+    cr_assert_neq(ring->again.next_ns, 0, "it is not to be tried again");
+    ring->again.since_ns -= 2 * PATIENCE_NS;
+    ring->again.next_ns -= 2 * PATIENCE_NS;
+}
+
+Test(ring_again, time_in_which_nobody_looks_for_completions_does_not_cost_the_session) {
+    for_ever = true;
+    postpone_one();
+    look();
+    s->call_timeout_ns = PATIENCE_NS;
+    for (unsigned i = 0; i < 3; i++) {
+        leave_alone();
+        look();
+        cr_assert(rdmad_is_open(s), "lost after %u tries: %s", tries_now(), s->lost_text);
+    }
+    for_ever = false;
+    leave_alone();
+    rig_play(done);
+    expect_done();
+}
+
+Test(ring_again, a_shortage_that_lasts_ends_also_for_who_looks_seldom) {
+    for_ever = true;
+    postpone_one();
+    look();
+    s->call_timeout_ns = PATIENCE_NS;
+    for (unsigned i = 0; i < 1000 && !rdmad_is_lost(s); i++) {
+        leave_alone();
+        look();
+    }
+    cr_expect_eq(s->lost_reason, RDMAD_E_LIMIT, "after %u tries: %s", tries_now(), s->lost_text);
 }
 
 Test(ring_again, a_blocking_transfer_waits_for_its_ring) {
