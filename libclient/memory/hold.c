@@ -139,7 +139,7 @@ void rdmad_hold_end(struct rdmad_holds *holds, uint32_t slot) {
     struct rdmad_pool *pool = at->pool;
     if (!pool)
         return;
-    if (pool->guard)
+    if (pool->guard && !rdmad_is_inherited(pool->session)) /* or its records may be half made */
         rdmad_guard_release(pool, at);
     rdmad_hold_clear(at); /* what it held stays readable: this thread alone writes it */
     rdmad_holders_drop(pool, at->offset, at->length, at->writes);

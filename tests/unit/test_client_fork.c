@@ -2,8 +2,10 @@
 /* A session belongs to the process that opened it: a child of fork cannot use it, and cannot harm
  * it. (That it ends with that process: tests/integration/test_kill_client.c.) */
 #include "libclient/channel/service.h" /* first: its parameters are named as our globals */
+#include "libclient/memory/guard.h"
 #include "libclient/memory/guard_fault.h"
 #include "libclient/memory/pool.h"
+#include "libclient/ring/slots.h"
 #include "tests/support/procs.h"
 #include "tests/unit/client_rig.h"
 
@@ -267,6 +269,37 @@ Test(fork, a_child_guards_pools_of_its_own_while_a_thread_of_its_parents_has_the
     rdmad_guard_lock();
     in_child(use_its_own_guarded);
     rdmad_guard_unlock();
+    fake_stop(&other);
+}
+
+static rdmad_ring *guarded;
+
+static int destroy_the_guarded(void) {
+    rdmad_ring_destroy(guarded);
+    return 0;
+}
+
+Test(fork, a_child_ends_an_op_that_the_guard_of_its_parents_had_not_heard_of_yet) {
+    struct rdmad_hold *hold;
+    struct rdmad_sqe *sqe;
+    rdmad_session *own;
+    rdmad_pool *of_it;
+    rdmad_lease *its;
+    fake_start(&other);
+    setenv("RDMAD_GUARD", "1", 1);
+    own = open_at_other();
+    cr_assert_not_null(own);
+    cr_assert_eq(rdmad_pool_create(own, 1 << 16, 0, &of_it), 0);
+    cr_assert_eq(rdmad_ring_create(own, 4, &guarded), 0);
+    cr_assert_eq(rdmad_lease_attach(own, "name", 0, &its), 0);
+    sqe = rdmad_ring_reserve(guarded);
+    cr_assert_eq(rdmad_prep_write(guarded, sqe, its, 0, rdmad_alloc(of_it, 64), 64, 1), 0);
+    hold = &guarded->holds.hold[rdmad_slot_of(guarded, sqe)];
+    cr_assert_eq(hold->pool, of_it);
+    rdmad_guard_release(of_it, hold); /* as while a thread is about to tell it */
+    in_child(destroy_the_guarded);
+    rdmad_guard_hold(of_it, hold);
+    rdmad_close(own);
     fake_stop(&other);
 }
 
