@@ -108,7 +108,7 @@ struct rdmad_session {
     struct rdmad_resume *resume; /* NULL: it cannot be resumed */
     pthread_t resumer;           /* RESUMING: the one thread that may ask */
     int back_fd; /* an eventfd, readable but while the session is away; -1: it cannot be resumed */
-    int thread_fd; /* an eventfd, which wakes the thread that resumes sessions; -1: likewise */
+    void (*wake_resumer)(void); /* has the thread that resumes sessions look; NULL: likewise */
 
     uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
     uint32_t blocking_entries;

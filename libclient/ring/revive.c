@@ -203,8 +203,8 @@ static void revive_wake_at(struct rdmad_ring *r, uint64_t when_ns) {
     if (when_ns >= s->rings_wake_ns)
         return;
     __atomic_store_n(&s->rings_wake_ns, when_ns, __ATOMIC_RELEASE);
-    if (s->thread_fd >= 0)
-        eventfd_write(s->thread_fd, 1);
+    if (s->wake_resumer)
+        s->wake_resumer();
 }
 
 /* False: it was tried for as long as a daemon is waited for. That a program has not looked for

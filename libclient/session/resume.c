@@ -209,7 +209,7 @@ static void resume_open(struct rdmad_resume *r) {
 /* Before the session is opened, and after that for those that were not there yet. */
 static void resume_step_rest(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
-    bool first = resume_state(r) != RDMAD_SESSION_OPEN; /* each once before it is opened */
+    bool first = resume_state(r) != RDMAD_SESSION_OPEN; /* each once, if there is time */
     uint64_t until_ns = rdmad_monotonic_ns() + (first ? REST_FIRST_NS : REST_ROUND_NS);
     unsigned watches = rdmad_watches_resume(s, &r->watch_round, until_ns);
     unsigned attaches = rdmad_attaches_resume(s, &r->round, until_ns);
@@ -412,6 +412,12 @@ static bool resume_start(void) {
     return running;
 }
 
+/* The thread sleeps no longer. In a child of fork that has opened no session there is none. */
+static void resume_wake(void) {
+    if (wake_fd >= 0)
+        (void)eventfd_write(wake_fd, 1);
+}
+
 /* ---- a session comes and goes -------------------------------------------------------------- */
 
 static bool resume_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
@@ -476,11 +482,11 @@ static int resume_list(struct rdmad_resume *r, bool *listed) {
     if (*listed) {
         s->resume = r;
         s->back_fd = fd;
-        s->thread_fd = wake_fd;
+        s->wake_resumer = resume_wake;
         for (at = &list; *at; at = &(*at)->next)
             ;
         *at = r;
-        (void)eventfd_write(wake_fd, 1);
+        resume_wake();
     }
     pthread_mutex_unlock(&list_lock);
     if (!*listed && fd >= 0)

@@ -50,7 +50,7 @@ static struct rdmad_session *session_alloc(void) {
         return NULL;
     rdmad_object_init(&s->object, RDMAD_KIND_SESSION);
     s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
-    s->sock = s->lifeline = s->epoll = s->event_fd = s->back_fd = s->thread_fd = -1;
+    s->sock = s->lifeline = s->epoll = s->event_fd = s->back_fd = -1;
     s->rings_wake_ns = UINT64_MAX;
     s->take_event = rdmad_event_take;
     s->channel_outlives = rdmad_channel_outlives;

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -426,6 +427,30 @@ static int ask_for_the_descriptor(void) {
 
 Test(fork, a_child_gets_no_descriptor_of_its_parents_session) {
     in_child(ask_for_the_descriptor);
+}
+
+static rdmad_session *resumable;
+
+static int wake_the_parents_thread(void) {
+    int fd[16];
+    eventfd_t value;
+    for (int i = 0; i < 16; i++) /* one of them has the number that the thread's had */
+        fd[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    resumable->wake_resumer();
+    for (int i = 0; i < 16; i++)
+        if (fd[i] < 0 || eventfd_read(fd[i], &value) == 0)
+            return 1 + i;
+    return 0;
+}
+
+Test(fork, a_child_writes_to_no_descriptor_that_has_the_number_of_its_parents) {
+    other.outlived = true;
+    fake_start(&other);
+    resumable = open_at_other();
+    cr_assert_not_null(resumable);
+    in_child(wake_the_parents_thread);
+    rdmad_close(resumable);
+    fake_stop(&other);
 }
 
 /* ---- its own -------------------------------------------------------------------------------- */
