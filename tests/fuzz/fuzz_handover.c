@@ -2,16 +2,20 @@
 /*
  * The words that a life of the daemon leaves for the next: whatever they are, either they are as
  * handover_exec writes them, and are taken as they stand, or it is as if there were none. The port
- * never makes an address of another host, nor one that the settings would refuse.
+ * never makes an address of another host, nor one that the settings would refuse. And the sockets
+ * of which a trial of the next life is told: what was taken is told again as it was.
  */
 #include "common/uri.h"
 #include "daemon/base/clock.h"
 #include "daemon/handover.h"
+#include "daemon/ipc/kept.h"
 #include "tests/fuzz/must.h"
 #include <inttypes.h>
 
 #define VARIABLE "RDMAD_LIFE_BEFORE"
+#define TOLD "RDMAD_TRIAL_SOCKETS"
 #define WORDS_MAX 256u
+#define TOLD_MAX (64u * 1024u)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -43,12 +47,48 @@ static void same_host(const struct handover *h, const char *listen) {
     must(port == (asked || !h->times ? asked : h->port));
 }
 
+static bool same_sockets(const struct kept *a, const struct kept *b) {
+    bool same = a->count == b->count;
+    for (unsigned i = 0; same && i < a->count; i++)
+        same = !strcmp(a->socket[i].name, b->socket[i].name) &&
+               !strcmp(a->socket[i].path, b->socket[i].path) && b->socket[i].fd == -1;
+    return same;
+}
+
+static void told(const uint8_t *data, size_t size) {
+    static char variable[sizeof(TOLD "=") + TOLD_MAX] = TOLD "=";
+    const struct handover h = {.times = 1, .from = "0.1.0"};
+    static struct kept kept, again;
+    char *text = variable + strlen(TOLD "=");
+    if (size > 0)
+        memcpy(text, data, size);
+    text[size] = '\0';
+    must(putenv(variable) == 0);
+    handover_take_told(&kept);
+    must(!getenv(TOLD));
+    must(kept.count <= KEPT_MAX);
+    for (unsigned i = 0; i < kept.count; i++) {
+        const struct kept_socket *s = &kept.socket[i];
+        must(strnlen(s->name, sizeof(s->name)) < sizeof(s->name) && !strpbrk(s->name, " \n"));
+        must(strnlen(s->path, sizeof(s->path)) < sizeof(s->path) && !strchr(s->path, '\n'));
+    }
+    char **env = handover_for_trial(&h, &kept);
+    must(env && strncmp(env[1], TOLD "=", strlen(TOLD "=")) == 0);
+    must(putenv(env[1]) == 0);
+    handover_take_told(&again);
+    must(same_sockets(&kept, &again));
+    free(env);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char variable[sizeof(VARIABLE "=") + WORDS_MAX] = VARIABLE "=";
     char *words = variable + strlen(VARIABLE "=");
     struct handover h;
-    if (size >= WORDS_MAX || memchr(data, 0, size))
+    if (size >= TOLD_MAX || memchr(data, 0, size))
         return -1;
+    told(data, size);
+    if (size >= WORDS_MAX)
+        return 0;
     if (size > 0)
         memcpy(words, data, size);
     words[size] = '\0';

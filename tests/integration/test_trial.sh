@@ -120,7 +120,7 @@ settings '{"sockets": [{"tenant": "green", "path": "'"$work"'/b/rdmad.sock"}]}'
 refuses 'b/rdmad.sock: somebody answers there'
 settings '{"sockets": [{"tenant": "green", "path": "'"$work"'/missing/rdmad.sock"}]}'
 refuses 'missing/rdmad.sock: cannot be bound: No such file'
-settings '{"sockets": [{"tenant": "'"$(printf 'g%.0s' {1..60})"'"}]}'
+settings '{"runtime_dir": "'"$work/$(printf 'd%.0s' {1..40})"'", "sockets": [{"tenant": "'"$(printf 'g%.0s' {1..60})"'"}]}'
 refuses 'has a path that is too long'
 
 echo "* a directory that is still to be made is not made by a trial, and is no reason to say no"

@@ -72,6 +72,8 @@ static void up(unsigned how_many) {
 
 static bool together;
 
+TestSuite(attach_silent, .timeout = 120);
+
 /* Nobody is answered before all have asked. */
 static void *answer_together(void *unused) {
     for (unsigned ms = 0; ms < TOGETHER_MS && asked_so_far() < handles; ms += 10)
@@ -85,7 +87,7 @@ static void *answer_together(void *unused) {
     return unused;
 }
 
-Test(attach_silent, no_handle_waits_for_the_answer_to_another, .timeout = 60) {
+Test(attach_silent, no_handle_waits_for_the_answer_to_another) {
     pthread_t t;
     up(20);
     cr_assert_eq(pthread_create(&t, NULL, answer_together, NULL), 0);
@@ -122,7 +124,7 @@ static unsigned index_of(const rdmad_lease *which) {
     return i;
 }
 
-Test(attach_silent, many_neither_keep_the_session_closed_nor_are_given_up_unasked, .timeout = 120) {
+Test(attach_silent, many_neither_keep_the_session_closed_nor_are_given_up_unasked) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
     pthread_t t;
     up(HANDLES);
