@@ -135,7 +135,8 @@ class Channel:
     def recv(self, into: Buffer, timeout_ms: int = -1) -> Message:
         """The next message, into the memory given. timeout_ms: -1 for ever, 0 not at all; TimeoutError. A message that
         had begun to come then goes to the next receive whole. One that had come when the call was interrupted
-        (KeyboardInterrupt) is what the next one returns. ClosedError: the other end has closed."""
+        (KeyboardInterrupt) is what the next one returns. ClosedError: the other end has closed. The daemon watches the
+        time, and takes the receive back when the call is interrupted: while it is away both wait for the next one."""
         it = Receive(Memory(into, True), timeout_ms)
         try:
             late = late_into(self._late, it.memory)

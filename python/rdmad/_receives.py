@@ -1,30 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Receives of threads: each is posted once, and waited for in slices.
+"""Receives of threads: each is posted once, on a ring of its own, and waited for in slices.
 
 The library takes a receive back when its time is over, and a message that had begun to come begins anew with the next
 one: who asked for a slice at a time would never have a message that takes longer to come. So a receive is in flight
-on a ring until it has completed; its time is the daemon's to watch. Between the slices Python hears of signals, and a
-close by another thread is seen; both take the receive back.
+until it has completed; its time is the daemon's to watch. Between the slices Python hears of signals, and a close by
+another thread is seen; both take the receive back, which takes until the next daemon is there when it is away.
 
-A ring is many threads' and is touched under its lock. The first of them leads: it takes completions, for the others,
-too, and sleeps on the ring's descriptor without the lock. The others sleep each on a lock of its own.
+A session keeps its rings, and a receive has one to itself. So a signal's handler may receive, or look for events, or
+wait for other threads that receive: nothing waits for what the thread that it interrupts has. There are RINGS of
+them, or fewer if the daemon allows no more; the receives beyond are the library's own, a slice at a time.
 
 A signal's exception may come between any two calls of the library. What a receive has come to is written down before
 its completion is given back, and to take it back twice does no harm.
 """
 from __future__ import annotations
 
-import select
-import threading
 import typing
 
-from ._library import NULL, UNTIL_SIGNALS, Ended, Memory, Result, check, error, ffi, lib, result_of
-from ._made import CONSTANTS, HandleError, TimeoutError
+from ._library import (NULL, UNTIL_SIGNALS, Ended, Memory, Result, check, error, ffi, lib, make, patiently, result_of,
+                       waited)
+from ._made import CONSTANTS, HandleError, LimitError, Outcome, TimeoutError
 
-RECEIVES = 64  # of one ring; then there is another one
-ENTRIES = 2 * RECEIVES  # some may be lost to signals that came when one was just reserved
-SPIN_MS = 1  # that the library waits for a lone receive, with the ring's lock: it spins, so what comes at once is here
-AGAIN = CONSTANTS["RDMAD_E_AGAIN"]
+RINGS = 32  # half of what a session may have by default
+ENTRIES = 4  # one, and some that signals lose which come when one was just reserved
 TIMEOUT = CONSTANTS["RDMAD_E_TIMEOUT"]
 
 Prepare = typing.Callable[[typing.Any, typing.Any, typing.Any, typing.Any, int, int], int]
@@ -33,152 +31,100 @@ Prepare = typing.Callable[[typing.Any, typing.Any, typing.Any, typing.Any, int, 
 class Receive:
     """One of them: into memory, for timeout_ms (less than 0: for ever)."""
 
-    __slots__ = ("memory", "timeout_ms", "result", "_token", "_turn", "_spun", "_canceled")
+    __slots__ = ("memory", "timeout_ms", "result", "ring", "token", "canceled")
 
     def __init__(self, memory: Memory, timeout_ms: int) -> None:
         self.memory, self.timeout_ms = memory, timeout_ms
         self.result: typing.Optional[Result] = None  # what it has come to
-        self._token, self._spun = 0, False
-        self._canceled: typing.Any = None  # the completion that a cancel has brought
-        self._turn = threading.Lock()  # who waits for its turn sleeps on it
-        self._turn.acquire()
-
-    def _wake(self) -> None:
-        if self._turn.locked():
-            self._turn.release()
+        self.ring: typing.Optional[Ring] = None
+        self.token = 0  # its user_data, as soon as it may be in flight
+        self.canceled: typing.Any = None  # the completion that a cancel has brought
 
 
-class SharedRing:
-    def __init__(self, session: typing.Any) -> None:
-        out = ffi.new("rdmad_ring **")
-        check(lib.rdmad_ring_create(session, ENTRIES, out), session)
-        self._session, self._ring = session, out[0]
-        fd = lib.rdmad_ring_fd(self._ring)
-        if fd < 0:
-            lib.rdmad_ring_destroy(self._ring)
-            check(fd, session)
-        self._fd = fd
-        self.users = 0  # under the lock of Receives
-        self._lock = threading.Lock()
-        self._posted: typing.Dict[int, Receive] = {}  # by token, until they have completed
-        self._leader: typing.Optional[Receive] = None
-        self._token = 0
+class Ring:
+    """Made when it is first used. What is called is called by its user alone."""
+
+    def __init__(self) -> None:
+        self.session = NULL  # for the sentences of errors
+        self._out = ffi.new("rdmad_ring **")
         self._cqe = ffi.new("const struct rdmad_cqe **")
+        self._token = 0
+
+    def make(self, session: Ended) -> None:
+        if self._out[0] == NULL:
+            with session as pointer:
+                self.session = pointer
+                check(lib.rdmad_ring_create(pointer, ENTRIES, self._out), pointer)
 
     def post(self, it: Receive, prepare: Prepare, channel: typing.Any) -> None:
-        with self._lock:
-            sqe = lib.rdmad_ring_reserve(self._ring)
-            assert sqe != NULL, "there are more entries than receives"
-            self._token = token = self._token + 1
-            self._posted[token], it._token = it, token
-            try:
-                check(prepare(self._ring, sqe, channel, it.memory.address, it.memory.length, token), self._session)
-                if it.timeout_ms >= 0:
-                    lib.rdmad_sqe_set_deadline(sqe, it.timeout_ms)
-                if it.timeout_ms == 0:
-                    sqe.timeout_ns = 1  # 0 is for ever
-            except Exception:
-                del self._posted[token]
-                lib.rdmad_ring_unreserve(self._ring, sqe)
-                raise
-            lib.rdmad_ring_submit(self._ring)  # if the daemon is lost, it completes with that
+        ring = self._out[0]
+        it.token = self._token = self._token + 1
+        sqe = lib.rdmad_ring_reserve(ring)
+        while sqe == NULL:
+            lib.rdmad_ring_submit(ring)  # entries that signals have lost are refused
+            self.wait(it, UNTIL_SIGNALS)
+            sqe = lib.rdmad_ring_reserve(ring)
+        code = prepare(ring, sqe, channel, it.memory.address, it.memory.length, it.token)
+        if code:
+            lib.rdmad_ring_unreserve(ring, sqe)
+            check(code, self.session)
+        if it.timeout_ms >= 0:
+            lib.rdmad_sqe_set_deadline(sqe, it.timeout_ms)
+        if it.timeout_ms == 0:
+            sqe.timeout_ns = 1  # 0 is for ever
+        lib.rdmad_ring_submit(ring)  # if the daemon is lost, it completes with that
 
-    def wait(self, it: Receive) -> None:
-        """Until it has completed or a slice is over."""
-        with self._lock:
-            if it.result is None and self._has_no_leader():
-                self._leader = it
-            leads = self._leader is it
-            if leads:
-                check(self._reap(), self._session)
-            if leads and it.result is None and len(self._posted) == 1 and not it._spun:
-                it._spun = True
-                lib.rdmad_ring_wait(self._ring, SPIN_MS, self._cqe)
-                check(self._reap(), self._session)
-            if it.result is not None:
-                return
-        if leads:
-            sleep = select.poll()
-            sleep.register(self._fd, select.POLLIN)
-            sleep.poll(UNTIL_SIGNALS)
-        else:
-            it._turn.acquire(timeout=UNTIL_SIGNALS / 1000)
+    def wait(self, it: Receive, ms: int) -> int:
+        """Takes a completion, its own or that of an entry that was lost. Returns 0, or why there is none."""
+        code = lib.rdmad_ring_wait(self._out[0], ms, self._cqe)
+        if code == 0:
+            cqe = self._cqe[0]
+            if cqe.user_data == it.token:
+                it.result = result_of(self._out[0], cqe)
+            lib.rdmad_ring_seen(self._out[0], cqe)
+        return code
 
     def take_back(self, it: Receive) -> None:
         """Returns when nothing fills its memory any more; its result says what it came to, if it was in flight."""
-        with self._lock:
-            self._reap()
-            if it._token in self._posted:
-                it._canceled = it._canceled or ffi.new("struct rdmad_cqe *")
-                code = lib.rdmad_ring_cancel(self._ring, it._token, it._canceled)
-                if code == 0 or it._canceled.user_data == it._token:  # now, or before a signal came
-                    self._done(it._token, result_of(self._ring, it._canceled))
-                self._posted.pop(it._token, None)
-                self._reap()
-
-    def leave(self, it: Receive) -> None:
-        """It is not in flight any more. If it has led, another one does now."""
-        with self._lock:
-            if self._leader is it:
-                self._leader = None
-            if self._has_no_leader():
-                for other in self._posted.values():
-                    if other.result is None:
-                        other._wake()
-                        break
+        if it.token == 0:
+            return
+        while it.result is None and self.wait(it, 0) == 0:
+            pass
+        if it.result is None:
+            it.canceled = it.canceled or ffi.new("struct rdmad_cqe *")
+            code = lib.rdmad_ring_cancel(self._out[0], it.token, it.canceled)
+            if code == 0 or it.canceled.user_data == it.token:  # now, or before a signal came
+                it.result = result_of(self._out[0], it.canceled)
 
     def drain(self) -> None:
-        """Nothing is in flight: a wakeup that came late does not keep the session's descriptor readable."""
-        if not self._posted:
-            with self._lock:
-                if not self._posted:
-                    self._reap()
-
-    # ---- with the lock ----
-
-    def _has_no_leader(self) -> bool:
-        return self._leader is None or self._leader.result is not None
-
-    def _done(self, token: int, result: Result) -> None:
-        it = self._posted.get(token)
-        if it is not None:
-            it.result = result
-            del self._posted[token]
-            it._wake()
-
-    def _reap(self) -> int:
-        """Takes what has completed, and arms the ring when there is no more and some are in flight. Returns 0, or
-        that the daemon is lost."""
-        while True:
-            while lib.rdmad_ring_peek(self._ring, self._cqe) == 0:
-                cqe = self._cqe[0]
-                self._done(cqe.user_data, result_of(self._ring, cqe))
-                lib.rdmad_ring_seen(self._ring, cqe)
-            code = lib.rdmad_ring_arm(self._ring) if self._posted else 0
-            if code != AGAIN:
-                return code
+        """A wakeup that came late does not keep the session's descriptor readable."""
+        if self._out[0] != NULL:
+            while lib.rdmad_ring_peek(self._out[0], self._cqe) == 0:
+                lib.rdmad_ring_seen(self._out[0], self._cqe[0])
+            lib.rdmad_ring_arm(self._out[0])
 
 
 class Receives:
     """All of a session."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._rings: typing.List[SharedRing] = []
+        self._rings = [Ring() for _ in range(RINGS)]
+        self._users: typing.Dict[Ring, object] = {}
 
     def do(self, it: Receive, session: Ended, use: Ended, prepare: Prepare) -> Result:
         """Receives, on the channel that use is of. TimeoutError: nothing came. If it raises, it.result may say that a
         message came nevertheless."""
         with use as channel:
-            ring: typing.Optional[SharedRing] = None
             try:
-                ring = self._join(session)
-                ring.post(it, prepare, channel)
-                while it.result is None and not use.ended:
-                    ring.wait(it)
+                ring = self._ring(it, session)
+                if ring is None:
+                    in_slices(it, session, use)
+                else:
+                    ring.post(it, prepare, channel)
+                    while it.result is None and not use.ended:
+                        waited(ring.wait(it, UNTIL_SIGNALS), ring.session)
             finally:
-                if ring is not None:
-                    self._over(ring, it)
+                self._over(it)
         result = it.result
         if result is None or (result.status and use.ended):
             raise HandleError(f"{use.what} has been closed")
@@ -188,35 +134,52 @@ class Receives:
             raise error(result.status, result.why, result.outcome)
         return result
 
-    def _over(self, ring: SharedRing, it: Receive) -> None:
+    def _ring(self, it: Receive, session: Ended) -> typing.Optional[Ring]:
+        """Its ring until _over. None: there are no more."""
+        for ring in self._rings:
+            it.ring = ring  # first, or a signal's exception would leave it with a user that is gone
+            if self._users.setdefault(ring, it) is it:
+                try:
+                    ring.make(session)
+                    return ring
+                except LimitError:
+                    return None
+        return None
+
+    def _over(self, it: Receive) -> None:
         """Whatever has happened, and however often the program is interrupted meanwhile, it is not in flight then."""
-        interrupted: typing.Optional[BaseException] = None
-        while True:
+        ring, first = it.ring, None
+        while ring is not None:
             try:
                 if it.result is None:
                     ring.take_back(it)
-                ring.leave(it)
+                if self._users.get(ring) is it:
+                    del self._users[ring]
                 break
-            except KeyboardInterrupt as e:
-                interrupted = e
-        with self._lock:
-            ring.users -= 1
-        if interrupted is not None:
-            raise interrupted
-
-    def _join(self, session: Ended) -> SharedRing:
-        """A ring with an entry for one more."""
-        with self._lock:
-            for ring in self._rings:
-                if ring.users < RECEIVES:
-                    break
-            else:
-                with session as pointer:
-                    ring = SharedRing(pointer)
-                self._rings.append(ring)
-            ring.users += 1
-            return ring
+            except BaseException as e:
+                first = first or e
+        if first is not None:
+            raise first
 
     def drain(self) -> None:
+        """Of the rings that no receive has: it would miss its completion."""
         for ring in self._rings:
-            ring.drain()
+            mine = object()
+            try:
+                if self._users.setdefault(ring, mine) is mine:
+                    ring.drain()
+            finally:
+                if self._users.get(ring) is mine:
+                    del self._users[ring]
+
+
+def in_slices(it: Receive, session: Ended, use: Ended) -> None:
+    message = make("rdmad_message")
+
+    def once(ms: int) -> bool:
+        with session as pointer, use as channel:
+            if waited(lib.rdmad_recv(channel, it.memory.address, it.memory.length, ms, message), pointer):
+                it.result = Result(0, Outcome.DONE, message.length, message.imm, message.flags, "")
+        return it.result is not None
+
+    patiently(it.timeout_ms, once, use.what)

@@ -35,8 +35,7 @@ class Channels(unittest.TestCase):
 
     def setUp(self):
         self.owner, self.lessee = rdmad.Session(A, name="owner"), rdmad.Session(B, name="lessee")
-        self.addCleanup(self.owner.close)
-        self.addCleanup(self.lessee.close)
+        self.addCleanup(self.end)
         self.theirs, self.mine = self.owner.pool(2 * LARGE), self.lessee.pool(2 * LARGE)
         self.service = self.owner.listen("receives")
         self.near, self.far = self.channel()
@@ -62,12 +61,17 @@ class Channels(unittest.TestCase):
         thread = threading.Thread(target=run)
         thread.start()
         self.addCleanup(thread.join)
+        self.addCleanup(self.end)
         return thread, failed
+
+    def end(self):
+        self.owner.close()
+        self.lessee.close()
 
     def await_posted(self, session, count=1):
         """So many receives are in flight."""
         until = time.monotonic() + LONG
-        while sum(len(ring._posted) for ring in session._core.receives._rings) != count:
+        while len([it for it in list(session._core.receives._users.values()) if it.token]) != count:
             self.assertLess(time.monotonic(), until, "the receives are not in flight")
             time.sleep(0.001)
 
@@ -126,12 +130,16 @@ class Slow(Channels):
 
 class Interrupts(Channels):
     def interrupted(self, then):
-        """A call of SharedRing.wait, instead of which then is called and a signal interrupts."""
-        def wait(ring, it):
+        """The first wait of a receive, instead of which then is called and a signal interrupts."""
+        real = _receives.Ring.wait
+
+        def wait(ring, it, ms):
+            if ms == 0:
+                return real(ring, it, ms)
             then()
             raise KeyboardInterrupt
 
-        return unittest.mock.patch.object(_receives.SharedRing, "wait", wait)
+        return unittest.mock.patch.object(_receives.Ring, "wait", wait)
 
     def test_a_message_that_came_meanwhile_is_not_lost(self):
         out, box = self.mine.alloc(64), self.theirs.alloc(64)
@@ -151,38 +159,56 @@ class Interrupts(Channels):
             self.far.recv_lease()
         self.assertEqual(self.far.recv_lease(LONG * 1000).uri, lease.uri)
 
-    def test_what_is_interrupted_twice_is_not_in_flight_nor_lost(self):
-        """The second time just when its cancel has come back, and has found a message that came meanwhile, or none."""
-        cancel, times = lib.rdmad_ring_cancel, []
-        box, out = self.theirs.alloc(64), self.mine.alloc(64)
-
+    def library(self, **calls):
+        """The library, of which those calls are others."""
         class Library:
-            def __init__(self, before):
-                self.before = before
-
             def __getattr__(self, name):
-                return getattr(lib, name)
+                return calls.get(name) or getattr(lib, name)
 
-            def rdmad_ring_cancel(self, *arguments):
-                if not times:
-                    self.before()
-                times.append(cancel(*arguments))
-                if len(times) == 1:
-                    raise KeyboardInterrupt
-                return times[-1]
+        return unittest.mock.patch.object(_receives, "lib", Library())
 
-        for before in (lambda: None, lambda: self.near.send(out)):
-            times.clear()
-            with self.interrupted(lambda: None), unittest.mock.patch.object(_receives, "lib", Library(before)), \
-                    self.assertRaises(KeyboardInterrupt):
-                self.far.recv(box)
-            self.assertEqual(len(times), 2)
-            self.await_posted(self.owner, 0)
-            with self.theirs.lock_write(box, 0):
-                pass
+    def test_what_is_interrupted_twice_is_not_in_flight_nor_lost(self):
+        """The second time just when its cancel has come back, and has found a message that came meanwhile, or none. It
+        is by whatever a handler raises."""
+        times, box, out = [], self.theirs.alloc(64), self.mine.alloc(64)
+
+        def cancel(*arguments):
+            if not times:
+                before()
+            times.append(lib.rdmad_ring_cancel(*arguments))
+            if len(times) == 1:
+                raise second
+            return times[-1]
+
+        for second in (KeyboardInterrupt(), SystemExit(1), Interrupted()):
+            for before in (lambda: None, lambda: self.near.send(out)):
+                times.clear()
+                with self.interrupted(lambda: None), self.library(rdmad_ring_cancel=cancel), \
+                        self.assertRaises(type(second)) as caught:
+                    self.far.recv(box)
+                self.assertIs(caught.exception, second)
+                self.assertEqual(len(times), 2)
+                self.assertEqual(self.owner._core.receives._users, {})
+                with self.theirs.lock_write(box, 0):
+                    pass
+            self.assertEqual(self.far.recv(box, LONG * 1000).length, 64)
+            with self.assertRaises(TimeoutError):
+                self.far.recv(box, 0)
+
+    def test_entries_that_signals_lose_come_back(self):
+        def reserve(ring):
+            self.assertNotEqual(lib.rdmad_ring_reserve(ring), ffi.NULL)
+            raise KeyboardInterrupt
+
+        box = self.theirs.alloc(64)
+        with self.library(rdmad_ring_reserve=reserve):
+            for _ in range(_receives.ENTRIES):
+                with self.assertRaises(KeyboardInterrupt):
+                    self.far.recv(box)
+        sender, failed = self.begin(self.near.send, self.mine.alloc(64))
         self.assertEqual(self.far.recv(box, LONG * 1000).length, 64)
-        with self.assertRaises(TimeoutError):
-            self.far.recv(box, 0)
+        sender.join()
+        self.assertEqual(failed, [])
 
     def test_a_close_by_another_thread_is_heard(self):
         """Of this end, and of the other one."""
@@ -208,16 +234,15 @@ class Threads(Channels):
             length = far.recv(box, LONG * 1000).length
             far.send(box[:length])
 
-    def test_many_share_a_ring_and_each_has_its_own(self):
-        with unittest.mock.patch.object(_receives, "RECEIVES", 3):
-            pairs = [self.channel() for _ in range(7)]
-            begun = [self.begin(self.echo, far, self.theirs.alloc(64), 100) for _, far in pairs]
-            begun += [self.begin(self.talk, i, near, 100) for i, (near, _) in enumerate(pairs)]
-            for thread, failed in begun:
-                thread.join()
-                self.assertEqual(failed, [])
-        self.assertGreaterEqual(len(self.owner._core.receives._rings), 1)
-        self.assertEqual(sum(ring.users for ring in self.owner._core.receives._rings), 0)
+    def test_each_receives_its_own(self):
+        pairs = [self.channel() for _ in range(7)]
+        begun = [self.begin(self.echo, far, self.theirs.alloc(64), 100) for _, far in pairs]
+        begun += [self.begin(self.talk, i, near, 100) for i, (near, _) in enumerate(pairs)]
+        for thread, failed in begun:
+            thread.join()
+            self.assertEqual(failed, [])
+        for session in (self.owner, self.lessee):
+            self.assertEqual(session._core.receives._users, {})
 
     def talk(self, number, near, count):
         out, back = self.mine.alloc(64), self.mine.alloc(64)
@@ -228,30 +253,106 @@ class Threads(Channels):
             self.assertEqual(near.recv(back, LONG * 1000).length, len(said))
             self.assertEqual(bytes(back[:len(said)]), said)
 
-    def test_one_goes_on_when_who_led_has_gone(self):
-        """The first takes completions for all; its own comes first, then theirs."""
-        pairs = [self.channel() for _ in range(5)]
-        waits = []
-        for i, (_, far) in enumerate(pairs):
-            waits.append(self.begin(far.recv, self.theirs.alloc(64), LONG * 1000))
-            self.await_posted(self.owner, i + 1)
-        out = self.mine.alloc(64)
-        for (near, _), (thread, failed) in zip(pairs, waits):
-            near.send(out)
+    def receive_five(self, own):
+        """In as many threads, of which so many have a ring of their own."""
+        box = self.theirs.alloc(64 * 5)
+        waits = [self.begin(self.far.recv, box[64 * i:64 * i + 64], LONG * 1000) for i in range(5)]
+        self.await_posted(self.owner, own)
+        for _ in range(5):
+            self.near.send(self.mine.alloc(64))
+        for thread, failed in waits:
             thread.join()
             self.assertEqual(failed, [])
+        with self.assertRaises(TimeoutError):
+            self.far.recv(box[:64], 0)
+        self.assertEqual(self.owner._core.receives._users, {})
 
-    def test_more_than_one_ring_has(self):
-        with unittest.mock.patch.object(_receives, "RECEIVES", 2):
-            box = self.theirs.alloc(64 * 5)
-            waits = [self.begin(self.far.recv, box[64 * i:64 * i + 64], LONG * 1000) for i in range(5)]
-            self.await_posted(self.owner, 5)
-            self.assertEqual(len(self.owner._core.receives._rings), 3)
-            for _ in range(5):
-                self.near.send(self.mine.alloc(64))
-            for thread, failed in waits:
-                thread.join()
-                self.assertEqual(failed, [])
+    def test_more_than_there_are_rings_for(self):
+        with unittest.mock.patch.object(_receives, "RINGS", 2):
+            self.owner._core.receives = _receives.Receives()
+        self.receive_five(2)
+
+    def test_more_than_the_daemon_allows_rings_for(self):
+        real = _receives.Ring.make
+
+        def make(ring, session):
+            if ring is not self.owner._core.receives._rings[0]:
+                raise rdmad.LimitError
+            real(ring, session)
+
+        with unittest.mock.patch.object(_receives.Ring, "make", make):
+            self.receive_five(1)
+
+
+class Handlers(Channels):
+    """Of signals, which find the main thread in a receive."""
+
+    def setUp(self):
+        super().setUp()
+        self.near2, self.far2 = self.channel()
+        self.box, self.box2, self.out = self.theirs.alloc(64), self.theirs.alloc(64), self.mine.alloc(64)
+
+    def handled(self, handler):
+        """A signal comes in the first wait of a receive. What its handler sends first comes to that receive. It fails
+        when it takes LONG."""
+        real, waits = _receives.Ring.wait, []
+
+        def wait(ring, it, ms):
+            if it.memory.address == ffi.from_buffer(self.box) and not waits:
+                waits.append(it)
+                signal.raise_signal(signal.SIGUSR1)
+            return real(ring, it, ms)
+
+        def hangs(*_):
+            raise AssertionError("it hangs")
+
+        def run(*_):
+            self.near.send(self.out, 1)
+            handler()
+            done.append(True)
+
+        done = []
+        for number, what in ((signal.SIGUSR1, run), (signal.SIGALRM, hangs)):
+            self.addCleanup(signal.signal, number, signal.signal(number, what))
+        self.addCleanup(signal.alarm, 0)
+        signal.alarm(LONG)
+        with unittest.mock.patch.object(_receives.Ring, "wait", wait):
+            self.assertEqual(self.far.recv(self.box), (64, 1, False))
+        self.assertEqual(done, [True])
+
+    def test_receives(self):
+        sender, failed = self.begin(self.near2.send, self.out, 2)
+        self.handled(lambda: self.assertEqual(self.far2.recv(self.box2), (64, 2, False)))
+        sender.join()
+        self.assertEqual(failed, [])
+
+    def test_receives_for_nothing(self):
+        def handler():
+            with self.assertRaises(TimeoutError):
+                self.far2.recv(self.box2, 2 * UNTIL_SIGNALS)
+
+        self.handled(handler)
+
+    def test_looks_for_events(self):
+        def handler():
+            while True:
+                try:
+                    self.owner.next_event(0)
+                except TimeoutError:
+                    return
+
+        self.handled(handler)
+
+    def test_waits_for_threads_that_receive(self):
+        waits, failed = self.begin(self.far2.recv, self.box2)
+        self.await_posted(self.owner)
+
+        def handler():
+            self.near2.send(self.out)
+            waits.join()
+
+        self.handled(handler)
+        self.assertEqual(failed, [])
 
 
 class Others(Channels):
@@ -288,13 +389,13 @@ class Others(Channels):
         """A completion was taken before its wakeup came, and nothing is in flight any more."""
         with self.assertRaises(TimeoutError):
             self.far.recv(self.theirs.alloc(64), 0)
-        there, cqe = self.owner._core.receives._rings[0], ffi.new("const struct rdmad_cqe **")
-        self.assertEqual(lib.rdmad_prep_nop(there._ring, lib.rdmad_ring_reserve(there._ring), 0), 0)
-        self.assertEqual(lib.rdmad_ring_arm(there._ring), 0)
-        lib.rdmad_ring_submit(there._ring)
-        self.assertTrue(select.select([there._fd], [], [], LONG)[0])
-        self.assertEqual(lib.rdmad_ring_peek(there._ring, cqe), 0)
-        lib.rdmad_ring_seen(there._ring, cqe[0])
+        ring, cqe = self.owner._core.receives._rings[0]._out[0], ffi.new("const struct rdmad_cqe **")
+        self.assertEqual(lib.rdmad_prep_nop(ring, lib.rdmad_ring_reserve(ring), 0), 0)
+        self.assertEqual(lib.rdmad_ring_arm(ring), 0)
+        lib.rdmad_ring_submit(ring)
+        self.assertTrue(select.select([lib.rdmad_ring_fd(ring)], [], [], LONG)[0])
+        self.assertEqual(lib.rdmad_ring_peek(ring, cqe), 0)
+        lib.rdmad_ring_seen(ring, cqe[0])
         while True:
             try:
                 self.owner.next_event(0)
