@@ -270,25 +270,27 @@ class Session:
     def close(self) -> None:
         """Ends all that was made by it: leases cannot be reached, channels are closed, transfers fail. Memory that is
         still viewed, and an array's is, stays as it is, and the connection with it, until the last view is gone.
-        Does nothing the second time. BusyError: calls of other threads go on with it."""
+        Does nothing the second time. BusyError: calls of other threads go on with it; its pools are as before."""
         core = self._core
         if core.closing:
             return
         pointer = self._use.take(self._why_not)
         if pointer is None:
             return
+        taken = [(self._use, pointer)]
         try:
-            for pool in self._pools:
-                pool._use.take()
+            for pool in list(self._pools):
+                taken.append((pool._use, pool._use.take()))
             for it in list(self._made.values()):
                 if not core.pieces:
-                    it._use.take()  # it ends with the session
+                    taken.append((it._use, it._use.take()))  # it ends with the session
                 elif isinstance(it, Channel):
                     it.abort()
                 else:
                     it.close()
         except BusyError:
-            self._use.put_back(pointer)
+            for use, of_it in taken:
+                use.put_back(of_it)
             raise
         core.closing = True
         core.close_if_unseen()

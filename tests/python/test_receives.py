@@ -11,7 +11,7 @@ import unittest
 import unittest.mock
 
 import rdmad
-from rdmad import _receives
+from rdmad import _library, _receives
 from rdmad._library import UNTIL_SIGNALS, ffi, lib
 
 A, B = os.environ["A"], os.environ["B"]
@@ -402,6 +402,20 @@ class Others(Channels):
             except TimeoutError:
                 break
         self.assertEqual(select.select([self.owner.fileno()], [], [], 0)[0], [])
+
+    def test_a_lease_comes_after_a_close_that_failed(self):
+        """Its pools had been ended, also the one that leases come into."""
+        lease, (near2, far2) = self.lessee.grant(self.mine.alloc(64)), self.channel()
+        sender, failed = self.begin(near2.send_lease, lease)
+        self.assertEqual(far2.recv_lease(LONG * 1000).uri, lease.uri)
+        sender.join()
+        with far2._use, unittest.mock.patch.object(_library, "PATIENCE", 0.1), self.assertRaises(rdmad.BusyError):
+            self.owner.close()
+        sender, failed = self.begin(near2.send_lease, lease)
+        self.assertEqual(far2.recv_lease(LONG * 1000).uri, lease.uri)
+        sender.join()
+        self.assertEqual(failed, [])
+        self.theirs.alloc(64)
 
 
 if __name__ == "__main__":
