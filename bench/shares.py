@@ -19,7 +19,7 @@ SETTLE, WINDOW = 1, 3       # seconds
 RATE = 200_000_000
 PART = 128 << 10            # an op that is moved in one piece: what was moved is told op by op
 DEEP = 256                  # ops: a crowd of one session that has to wait for a processor runs dry later
-SHALLOW = 16                # over a slow device: what 64 sessions have posted ends before its deadline
+SHALLOW = 16                # of each of many, over a slow device: what they have posted ends before its deadline
 STORMS = ("compute", "doorbell", "cancel", "attach", "session", "request")
 # sessions, rings, depth, bytes
 POLITE, HOSTILE = (1, 1, 16, 1 << 20), (64, 16, 64, 1 << 20)
@@ -159,12 +159,14 @@ class Users:
     def beside_storm(self, kind):
         return self.beside(self.storm(kind))
 
+    def steady(self, uid, sessions):
+        return self.crowd(uid, sessions, 1, DEEP if sessions == 1 else self.deep, PART)
+
     def weights(self, of_heavy, of_light):
         """What a user of weight 300 has for each byte of one of weight 100."""
         self.limit(VICTIM, weight=300)
         try:
-            with self.crowd(OTHER, of_light, 1, self.deep, PART), \
-                    self.crowd(VICTIM, of_heavy, 1, self.deep, PART):
+            with self.steady(OTHER, of_light), self.steady(VICTIM, of_heavy):
                 speeds = self.speeds()
         finally:
             self.limit(VICTIM, weight=100)
