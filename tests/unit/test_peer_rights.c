@@ -63,6 +63,27 @@ static struct peer_attach_rep attach_of(struct end *e, const struct lease *l, ui
     return end_expect(e, PEER_MSG_ATTACH_REP).attach_rep;
 }
 
+/* It is refused. */
+static struct peer_attach_rep attach_by_wrong_key(struct end *e, uint64_t ref) {
+    struct peer_msg m = raw_attach_req(lease, ref, 0);
+    m.attach_req.key[0] ^= 1;
+    memset(m.attach_req.name, 0, sizeof(m.attach_req.name));
+    m.attach_req.lease = lease->id;
+    end_say(e, &m);
+    struct peer_attach_rep rep = end_expect(e, PEER_MSG_ATTACH_REP).attach_rep;
+    cr_assert_neq(rep.status, 0);
+    return rep;
+}
+
+/* So many bytes each, of the three that a peer may have. */
+static void links_hold(uint64_t bytes) {
+    static struct fabric_ops device;
+    device = fake_fabric;
+    device.target_bytes = bytes;
+    fake_fabrics[0] = &device;
+    rig.config.verbs_links_per_peer = 3;
+}
+
 /* ---- whether it may be a peer -------------------------------------------------------------- */
 
 Test(peer_rights, who_may_not_connect_is_told_so_by_its_name) {
@@ -147,7 +168,6 @@ Test(peer_rights, who_may_not_attach_gets_nothing) {
 
 Test(peer_rights, what_is_refused_is_audited_once_with_the_policys_cause) {
     struct end *e = greet();
-    struct peer_msg wrong = raw_attach_req(lease, 8, 0);
     struct peer_msg chan = {.type = PEER_MSG_CHAN_REQ};
     refusals = 0;
     may.attach = false;
@@ -163,12 +183,7 @@ Test(peer_rights, what_is_refused_is_audited_once_with_the_policys_cause) {
     cr_expect_eq(refusals, 2, "%u lines for an attach and a channel", refusals);
 
     may.attach = true; /* what the policy has nothing against has the cause of its code */
-    wrong.attach_req.key[0] ^= 1;
-    memset(wrong.attach_req.name, 0, sizeof(wrong.attach_req.name));
-    wrong.attach_req.lease = lease->id;
-    end_say(e, &wrong);
-    struct peer_attach_rep rep = end_expect(e, PEER_MSG_ATTACH_REP).attach_rep;
-    cr_assert_neq(rep.status, 0);
+    struct peer_attach_rep rep = attach_by_wrong_key(e, 8);
     cr_expect_eq(refusals, 3, "%u lines with one for a wrong key (%s)", refusals, rep.text);
     end_free(e);
 }
@@ -337,14 +352,10 @@ Test(peer_rights, what_may_notify_counts_as_all_that_may_wait) {
 
 /* Links that it has, and those that it says are gone until their worker has let go of them. */
 Test(peer_rights, what_its_links_hold_counts_as_opened_until_they_are_gone) {
-    static struct fabric_ops device;
     struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.hello.size = 1};
     struct peer_msg gone = {.type = PEER_MSG_LINK_GONE, .link_gone.via = 1};
     struct peer_use use;
-    device = fake_fabric;
-    device.target_bytes = 1000;
-    fake_fabrics[0] = &device;
-    rig.config.verbs_links_per_peer = 3;
+    links_hold(1000);
     struct end *e = greet();
     cr_assert_eq(attach_of(e, lease, 5).status, 0);
     may.registered_bytes = lease->terms.length + 2999;
@@ -384,13 +395,8 @@ Test(peer_rights, what_its_links_hold_counts_as_opened_until_they_are_gone) {
 }
 
 Test(peer_rights, a_refused_link_hides_no_other_refusal_from_the_audit) {
-    static struct fabric_ops device;
     struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.hello.size = 1};
-    struct peer_msg wrong = raw_attach_req(lease, 8, 0);
-    device = fake_fabric;
-    device.target_bytes = 1000;
-    fake_fabrics[0] = &device;
-    rig.config.verbs_links_per_peer = 3;
+    links_hold(1000);
     struct end *e = greet();
     cr_assert_eq(attach_of(e, lease, 5).status, 0);
     may.registered_bytes = lease->terms.length;
@@ -398,11 +404,7 @@ Test(peer_rights, a_refused_link_hides_no_other_refusal_from_the_audit) {
     end_say(e, &m);
     cr_assert_eq(end_expect(e, PEER_MSG_LINK_REP).link_rep.status, RDMAD_E_LIMIT);
     cr_expect_eq(refusals, 1);
-    wrong.attach_req.key[0] ^= 1;
-    memset(wrong.attach_req.name, 0, sizeof(wrong.attach_req.name));
-    wrong.attach_req.lease = lease->id;
-    end_say(e, &wrong);
-    cr_assert_neq(end_expect(e, PEER_MSG_ATTACH_REP).attach_rep.status, 0);
+    attach_by_wrong_key(e, 8);
     cr_expect_eq(refusals, 2, "%u lines for a link and a wrong key", refusals);
     end_free(e);
 }
