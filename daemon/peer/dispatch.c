@@ -104,9 +104,10 @@ static peer_handler *const table[PEER_MSG_COUNT] = {
 
 void dispatch_message(struct peer *p, const struct peer_msg *m) {
     assert(m->type < PEER_MSG_COUNT && table[m->type]); /* wire/ knows it */
-    if (p->stage == PEER_UP)
+    if (p->stage == PEER_UP) {
         table[m->type](p, m);
-    else if (m->type == PEER_MSG_HELLO)
+        p->told = false; /* it is about this message alone */
+    } else if (m->type == PEER_MSG_HELLO)
         hello_take(p, m);
     else if (m->type == PEER_MSG_BYE)
         dispatch_bye(p, m);

@@ -138,7 +138,6 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
         chan_no_memory(p, &err);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)
         return;
-    p->told = false; /* it is about this request alone */
     chan_send_refuse(p, m->ref, &err);
     if (c)
         chan_free(c);
@@ -179,7 +178,6 @@ void chan_take_again(struct peer *p, const struct peer_msg *msg) {
     if (ch && !c)
         chan_no_memory(p, &err);
     if (!c) {
-        p->told = false;
         chan_send_refuse(p, m->ref, &err);
         return;
     }

@@ -44,9 +44,7 @@ static void offer_count(struct peer *p) {
 
 static int offer_fits(struct peer *p, struct error *err) {
     uint64_t more = offer_bytes(p, offer_links(p) + 1) - tables_of(p)->link_bytes;
-    int rc = more ? rights_to_open(p, more, err) : 0;
-    p->told = false; /* it is about this link alone */
-    return rc;
+    return more ? rights_to_open(p, more, err) : 0;
 }
 
 static void offer_answer(struct peer *p, uint64_t ref, const struct error *why,
