@@ -18,6 +18,8 @@
 #define REST_PATIENCE_NS UINT64_C(10000000000) /* and what is not waited for is given up */
 #define REST_AWAITED_NS UINT64_C(600000000000) /* the longest peer.return_ms that there is */
 #define REST_ROUND_NS UINT64_C(500000000) /* of an open session, before others have their turn */
+#define REST_TRY_NS UINT64_C(500000000)   /* of each question to a daemon that may be silent, */
+#define REST_AT_ONCE 32u                  /* of which so many are asked at a time */
 #define REST_EVERY_NS UINT64_C(20000000)  /* at first */
 #define REST_EVERY_MOST_NS UINT64_C(250000000)
 

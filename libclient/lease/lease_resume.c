@@ -25,9 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTACH_TRY_MS 500u
-#define ATTACHES_AT_ONCE 32u
-
 /* ---- which --------------------------------------------------------------------------------- */
 
 static bool is_wanted(const struct rdmad_lease *l, bool own) {
@@ -215,8 +212,7 @@ struct attach_try {
 
 /* False: the lease is not away any more. */
 static bool attach_try_make(struct rdmad_session *s, struct attach_try *t, uint64_t handle) {
-    *t = (struct attach_try){.request.handle = handle,
-                             .request.attach.timeout_ns = ATTACH_TRY_MS * RDMAD_NS_PER_MS};
+    *t = (struct attach_try){.request.handle = handle, .request.attach.timeout_ns = REST_TRY_NS};
     t->call = (struct rdmad_call){RDMAD_CALL(RDMAD_MSG_ATTACH_RESUME, t->request, t->reply),
                                   .accept = attach_accept, .one_try = true};
     pthread_mutex_lock(&s->lock);
@@ -248,7 +244,7 @@ static void attach_try_judge(struct rdmad_session *s, const struct attach_try *t
 /* Tries the next ones of the round, at most room. False: there were not so many. */
 static bool attaches_try(struct rdmad_session *s, struct rdmad_attach_round *round,
                          struct attach_try *tries, unsigned room) {
-    struct rdmad_call *calls[ATTACHES_AT_ONCE];
+    struct rdmad_call *calls[REST_AT_ONCE];
     unsigned count = 0;
     uint64_t number = 1;
     while (count < room && (number = next_marked(s, false, &round->bucket))) {
@@ -272,8 +268,8 @@ static unsigned attaches_away(const struct rdmad_session *s) {
 
 unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
                                uint64_t until_ns) {
-    struct attach_try one, *tries = calloc(ATTACHES_AT_ONCE, sizeof(*tries));
-    unsigned room = tries ? ATTACHES_AT_ONCE : 1;
+    struct attach_try one, *tries = calloc(REST_AT_ONCE, sizeof(*tries));
+    unsigned room = tries ? REST_AT_ONCE : 1;
     if (!round->going) {
         mark_all(s, false);
         *round = (struct rdmad_attach_round){.going = true};

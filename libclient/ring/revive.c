@@ -174,16 +174,25 @@ static void revive_fields(struct rdmad_ring *r, uint64_t number) {
     r->state = RDMAD_RING_LIVE;
 }
 
+/* What its loops wait for, with the lock. */
+static void revive_loop_add(struct rdmad_ring *r, int fd) {
+    struct epoll_event e = {.events = EPOLLIN};
+    if (r->epoll >= 0)
+        epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+static void revive_loop_leave_session(struct rdmad_ring *r) {
+    if (r->epoll >= 0)
+        epoll_ctl(r->epoll, EPOLL_CTL_DEL, r->session->back_fd, NULL);
+}
+
 /* With the lock. */
 static void revive_loops(struct rdmad_ring *r) {
-    struct epoll_event e = {.events = EPOLLIN};
     r->out_of_loops = false;
     if (r->watched)
         rdmad_event_watch(r->session, r->wakeup);
-    if (r->epoll < 0)
-        return;
-    epoll_ctl(r->epoll, EPOLL_CTL_DEL, r->session->back_fd, NULL);
-    epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wakeup, &e);
+    revive_loop_leave_session(r);
+    revive_loop_add(r, r->wakeup);
 }
 
 /* ---- another try --------------------------------------------------------------------------- */
@@ -198,8 +207,7 @@ static bool revive_may_mend(int rc) {
 static void revive_wake_at(struct rdmad_ring *r, uint64_t when_ns) {
     struct rdmad_session *s = r->session;
     r->wake_ns = when_ns;
-    if (r->epoll >= 0)
-        epoll_ctl(r->epoll, EPOLL_CTL_DEL, s->back_fd, NULL);
+    revive_loop_leave_session(r);
     if (when_ns >= s->rings_wake_ns)
         return;
     __atomic_store_n(&s->rings_wake_ns, when_ns, __ATOMIC_RELEASE);
@@ -231,12 +239,6 @@ static bool revive_put_off(struct rdmad_ring *r, uint64_t began_ns) {
 static void revive_forget_daemon(struct rdmad_ring *r) {
     if (r->again.resumes != rdmad_resumes(r->session))
         r->again.since_ns = r->again.next_ns = 0;
-}
-
-static void revive_loop_add(struct rdmad_ring *r, int fd) {
-    struct epoll_event e = {.events = EPOLLIN};
-    if (r->epoll >= 0)
-        epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
 /* Loops are as before the first try: they wait for a daemon. */

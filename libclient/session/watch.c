@@ -15,15 +15,13 @@
 #include "libclient/session/watch.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
+#include "libclient/base/rest.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include "libclient/session/names.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define AGAIN_TRY_MS 500u
-#define AGAIN_AT_ONCE 32u
 
 /* A session has few: the daemon sees to that. */
 struct rdmad_watch {
@@ -263,7 +261,7 @@ static unsigned watch_tries_make(const struct rdmad_session *s, uint64_t *round,
     while (count < room && (w = watch_away(s, *round))) {
         struct watch_try *t = &tries[count++];
         *t = (struct watch_try){.c.number = w->number, .request = w->request};
-        t->request.timeout_ns = AGAIN_TRY_MS * RDMAD_NS_PER_MS;
+        t->request.timeout_ns = REST_TRY_NS;
         t->c.call = (struct rdmad_call){RDMAD_CALL(RDMAD_MSG_NAMES_WATCH, t->request, t->c.reply),
                                         .accept = watch_again, .one_try = true};
         *round = w->number;
@@ -286,7 +284,7 @@ static void watch_try_judge(struct rdmad_session *s, const struct watch_try *t) 
 
 static void watches_try(struct rdmad_session *s, uint64_t *round, struct watch_try *tries,
                         unsigned room) {
-    struct rdmad_call *calls[AGAIN_AT_ONCE];
+    struct rdmad_call *calls[REST_AT_ONCE];
     pthread_mutex_lock(&s->lock);
     unsigned count = watch_tries_make(s, round, tries, room);
     pthread_mutex_unlock(&s->lock);
@@ -311,9 +309,9 @@ static unsigned watches_away(struct rdmad_session *s) {
 unsigned rdmad_watches_resume(struct rdmad_session *s, uint64_t *round, uint64_t until_ns) {
     if (!watches_away(s))
         return 0;
-    struct watch_try one, *tries = calloc(AGAIN_AT_ONCE, sizeof(*tries));
+    struct watch_try one, *tries = calloc(REST_AT_ONCE, sizeof(*tries));
     do
-        watches_try(s, round, tries ? tries : &one, tries ? AGAIN_AT_ONCE : 1);
+        watches_try(s, round, tries ? tries : &one, tries ? REST_AT_ONCE : 1);
     while (*round && rdmad_monotonic_ns() < until_ns);
     free(tries);
     return watches_away(s);

@@ -72,6 +72,16 @@ void fake_reply(struct fake_daemon *f, const struct rdmad_msg_header *h, const v
     reply(f, h, body, size, NULL, 0);
 }
 
+void fake_reply_attached(struct fake_daemon *f, const struct rdmad_msg_header *h, uint64_t handle) {
+    const struct rdmad_lease_attach_rep rep = {.handle = handle,
+                                               .lease = handle - 31 + 7,
+                                               .length = 4096,
+                                               .ttl_ns = UINT64_C(60000000000),
+                                               .rights = RDMAD_RIGHTS_ALL,
+                                               .fabric = "tcp"};
+    fake_reply(f, h, &rep, sizeof(rep));
+}
+
 void fake_hang_up(struct fake_daemon *f) {
     shutdown(f->conn, SHUT_RDWR);
 }

@@ -62,6 +62,9 @@ void fake_lease_ended(struct fake_daemon *f, uint64_t lease, uint64_t handle, in
 void fake_event(struct fake_daemon *f, uint16_t type, const void *body, size_t size);
 void fake_reply(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body,
                 size_t size);
+/* To an attach: to a lease of 4096 bytes at a peer, for a minute; the first handle, 31, is lease
+ * 7's, the next 8's. */
+void fake_reply_attached(struct fake_daemon *f, const struct rdmad_msg_header *h, uint64_t handle);
 void fake_hang_up(struct fake_daemon *f);
 /* It cannot be connected to until it is back. fake_go: and hangs up. */
 void fake_hide(struct fake_daemon *f);

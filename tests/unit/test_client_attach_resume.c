@@ -14,22 +14,11 @@ static rdmad_lease *handle[HANDLES];
 static unsigned attached, asked[HANDLES], given; /* atomic */
 static bool back;                                /* atomic; the owner is */
 
-static void reply_attached(struct fake_daemon *f, const struct rdmad_msg_header *h,
-                           uint64_t number) {
-    struct rdmad_lease_attach_rep rep = {.handle = number,
-                                         .lease = number - FIRST + 7,
-                                         .length = 4096,
-                                         .ttl_ns = UINT64_C(60000000000),
-                                         .rights = RDMAD_RIGHTS_ALL,
-                                         .fabric = "tcp"};
-    fake_reply(f, h, &rep, sizeof(rep));
-}
-
 static void answer_again(struct fake_daemon *f, const struct rdmad_msg_header *h, uint64_t number) {
     cr_assert(number >= FIRST && number < FIRST + HANDLES);
     __atomic_add_fetch(&asked[number - FIRST], 1, __ATOMIC_RELEASE);
     if (__atomic_load_n(&back, __ATOMIC_ACQUIRE)) {
-        reply_attached(f, h, number);
+        fake_reply_attached(f, h, number);
         __atomic_add_fetch(&given, 1, __ATOMIC_RELEASE);
         return;
     }
@@ -40,7 +29,7 @@ static void answer_again(struct fake_daemon *f, const struct rdmad_msg_header *h
 static bool answer_attach(struct fake_daemon *f, const struct rdmad_msg_header *h,
                           const void *body) {
     if (h->type == RDMAD_MSG_LEASE_ATTACH)
-        reply_attached(f, h, FIRST + attached++);
+        fake_reply_attached(f, h, FIRST + attached++);
     else if (h->type == RDMAD_MSG_ATTACH_RESUME)
         answer_again(f, h, ((const struct rdmad_attach_resume_req *)body)->handle);
     else

@@ -22,16 +22,6 @@ static struct {
     uint64_t number, came_ns;
 } question[QUESTIONS];
 
-static void reply_attached(const struct rdmad_msg_header *h, uint64_t number) {
-    struct rdmad_lease_attach_rep rep = {.handle = number,
-                                         .lease = number - FIRST + 7,
-                                         .length = 4096,
-                                         .ttl_ns = UINT64_C(60000000000),
-                                         .rights = RDMAD_RIGHTS_ALL,
-                                         .fabric = "tcp"};
-    fake_reply(&fake, h, &rep, sizeof(rep));
-}
-
 static unsigned asked_so_far(void) {
     return __atomic_load_n(&questions, __ATOMIC_ACQUIRE);
 }
@@ -41,7 +31,7 @@ static bool note_question(struct fake_daemon *f, const struct rdmad_msg_header *
     unsigned n = questions;
     (void)f;
     if (h->type == RDMAD_MSG_LEASE_ATTACH) {
-        reply_attached(h, FIRST + attached++);
+        fake_reply_attached(&fake, h, FIRST + attached++);
         return true;
     }
     if (h->type != RDMAD_MSG_ATTACH_RESUME)
@@ -82,7 +72,7 @@ static void *answer_together(void *unused) {
     for (unsigned n = 0; n < handles; n++) {
         while (n == asked_so_far())
             usleep(1000);
-        reply_attached(&question[n].header, question[n].number);
+        fake_reply_attached(&fake, &question[n].header, question[n].number);
     }
     return unused;
 }
