@@ -106,13 +106,27 @@ static bool word_is_ours(const char *word) {
     return false;
 }
 
+static size_t environ_size(void) {
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    return n;
+}
+
+/* All of the environment but our words; how many. */
+static size_t environ_others(char **out) {
+    size_t n = 0;
+    for (char **word = environ; *word; word++)
+        if (!word_is_ours(*word))
+            out[n++] = *word;
+    return n;
+}
+
 /* ---- a trial ----------------------------------------------------------------------------------
  */
 
 char **handover_for_trial(const struct handover *h, const struct kept *kept) {
-    size_t n = 0, at = 2, lines = sizeof(TOLD "=") + kept->count * sizeof(kept->socket[0]);
-    while (environ[n])
-        n++;
+    size_t n = environ_size(), lines = sizeof(TOLD "=") + kept->count * sizeof(kept->socket[0]);
     char **env =
         calloc(1, (n + 3) * sizeof(*env) + sizeof(VARIABLE "=") + WORDS_MAX + lines); /* and text */
     if (!env)
@@ -125,9 +139,7 @@ char **handover_for_trial(const struct handover *h, const struct kept *kept) {
     for (unsigned i = 0; i < kept->count; i++)
         used += snprintf(env[1] + used, lines - (size_t)used, "%s %s\n", kept->socket[i].name,
                          kept->socket[i].path);
-    for (size_t i = 0; i < n; i++)
-        if (!word_is_ours(environ[i]))
-            env[at++] = environ[i];
+    environ_others(env + 2);
     return env;
 }
 
@@ -152,17 +164,10 @@ void handover_take_told(struct kept *out) {
 
 /* Not setenv: where the stop was not clean, threads are left that may read the environment. */
 static bool handover_exec_with(const char *program, char **argv, char *const words[OURS]) {
-    size_t n = 0, kept = 0;
-    while (environ[n])
-        n++;
-    char **env = calloc(n + OURS + 1, sizeof(*env));
+    char **env = calloc(environ_size() + OURS + 1, sizeof(*env));
     if (!env)
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (!word_is_ours(environ[i]))
-            env[kept++] = environ[i];
-    for (size_t i = 0; i < OURS; i++)
-        env[kept++] = words[i];
+    memcpy(env + environ_others(env), words, OURS * sizeof(*words));
     execve(program, argv, env);
     int saved = errno;
     free(env);

@@ -26,7 +26,7 @@ parsers() {
     cat <<'TABLE'
 channel  | fuzz_channel_wire | daemon/op/channel/wire.c daemon/op/channel/deliver.c |
 settings | fuzz_config fuzz_policy | daemon/config/parse.c daemon/config/parse_rules.c daemon/config/text.c daemon/config/checks.c | config_set config_set_at
-handover | fuzz_handover | daemon/handover.c | reaper_look reaper_new reaper_free word_is_ours handover_exec_with handover_exec
+handover | fuzz_handover | daemon/handover.c | reaper_look reaper_new reaper_free word_is_ours environ_size environ_others handover_exec_with handover_exec
 metrics  | fuzz_metrics_http | daemon/ctl/metrics_http.c |
 notices  | fuzz_notify_peer | daemon/op/notify/notify_peer.c |
 packets  | fuzz_porter_packet | daemon/porter/packet.c daemon/porter/worker.c |
