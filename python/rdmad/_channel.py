@@ -61,6 +61,13 @@ def late_into(late: typing.Deque[typing.Tuple[bytes, Message]], memory: Memory) 
     return message
 
 
+def lease_uri(piece: memoryview, message: Message) -> str:
+    """What send_lease has sent. ProtocolError: it was something else."""
+    if not message.lease:
+        raise ProtocolError(f"a lease was to come, and a message of {message.length} bytes has")
+    return bytes(piece[:message.length]).rstrip(b"\0").decode("utf-8", "replace")
+
+
 class Channel:
     """One end of a channel. Made by Session.connect and Service.accept. Any thread may use it.
 
@@ -159,12 +166,9 @@ class Channel:
     def recv_lease(self, timeout_ms: int = -1) -> Lease:
         """Receives one and attaches. ProtocolError: the next message is none; it is lost."""
         with self._small_pool().alloc(CONSTANTS["RDMAD_URI_MAX"] + 1) as piece:
-            message = self.recv(piece, timeout_ms)
-            uri = bytes(piece[:message.length])
-        if not message.lease:
-            raise ProtocolError(f"a lease was to come, and a message of {message.length} bytes has")
+            uri = lease_uri(piece, self.recv(piece, timeout_ms))
         try:
-            return self._attach(uri.rstrip(b"\0").decode("utf-8", "replace"))
+            return self._attach(uri)
         except TimeoutError as e:  # which would say that nothing came
             raise UnreachableError(f"a lease came, and is lost unless it is sent again: {e}") from e
 

@@ -186,10 +186,9 @@ class Ring:
         self._reap()
 
     def _readable(self) -> None:
-        if self._ops or self._cancels_in_flight:
-            self._reap()
-        else:
-            self._reap()  # a wakeup that came late would keep the session's descriptor readable
+        idle = not self._ops and not self._cancels_in_flight
+        self._reap()  # also of none: a wakeup that came late would keep the session's descriptor readable
+        if idle:
             self._unwatch()  # of a session that is lost it stays readable
 
     def _look(self) -> bool:

@@ -27,10 +27,10 @@ import functools
 import typing
 
 from . import _session
-from ._channel import Channel as BlockingChannel, Message, Service as BlockingService, late_into, message_of
+from ._channel import Channel as BlockingChannel, Message, Service as BlockingService, late_into, lease_uri, message_of
 from ._lease import Lease as BlockingLease, Notification
 from ._library import NULL, Buffer, Memory, Result, ffi, lib
-from ._made import CONSTANTS, ChannelKind, EventType, HandleError, ProtocolError, Right
+from ._made import CONSTANTS, ChannelKind, EventType, HandleError, Right
 from ._pool import Pool
 from ._ring import Look, Ring
 
@@ -191,11 +191,8 @@ class Channel:
     async def recv_lease(self) -> Lease:
         """Receives one and attaches. ProtocolError: the next message is none; it is lost."""
         with self._session.blocking._small_pool().alloc(CONSTANTS["RDMAD_URI_MAX"] + 1) as piece:
-            message = await self.recv(piece)
-            uri = bytes(piece[:message.length])
-        if not message.lease:
-            raise ProtocolError(f"a lease was to come, and a message of {message.length} bytes has")
-        return await self._session.attach(uri.rstrip(b"\0").decode())
+            uri = lease_uri(piece, await self.recv(piece))
+        return await self._session.attach(uri)
 
     async def close(self) -> None:
         """As rdmad.Channel.close: what was sent is delivered, what waits for messages ends with ClosedError."""
