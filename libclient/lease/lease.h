@@ -97,6 +97,8 @@ struct rdmad_attach_round {
 };
 /* With the lock: all attaches are away, for the daemon that made them is gone. */
 void rdmad_attaches_leave(struct rdmad_session *s, struct rdmad_attach_round *round);
+/* With the lock: how many are away. */
+unsigned rdmad_attaches_away(const struct rdmad_session *s);
 /* Makes the attaches again that are away, many at a time, each once a round; from until_ns on the
  * next call goes on with it. How many are still away. */
 unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,

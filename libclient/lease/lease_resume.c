@@ -257,8 +257,7 @@ static bool attaches_try(struct rdmad_session *s, struct rdmad_attach_round *rou
     return number != 0;
 }
 
-/* With the lock: those that are away. */
-static unsigned attaches_away(const struct rdmad_session *s) {
+unsigned rdmad_attaches_away(const struct rdmad_session *s) {
     unsigned away = 0;
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++)
         for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next)
@@ -279,7 +278,7 @@ unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_roun
     while (round->going && rdmad_monotonic_ns() < until_ns);
     free(tries);
     pthread_mutex_lock(&s->lock);
-    unsigned away = attaches_away(s);
+    unsigned away = rdmad_attaches_away(s);
     pthread_mutex_unlock(&s->lock);
     return away;
 }
@@ -292,7 +291,7 @@ unsigned rdmad_attaches_give_up(struct rdmad_session *s, uint64_t since_ns) {
                 lease_stays_away(l, RDMAD_E_NO_LEASE, "its owner has not brought it back in time");
         }
     }
-    unsigned away = attaches_away(s);
+    unsigned away = rdmad_attaches_away(s);
     pthread_mutex_unlock(&s->lock);
     return away;
 }

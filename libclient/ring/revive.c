@@ -212,7 +212,7 @@ static void revive_wake_at(struct rdmad_ring *r, uint64_t when_ns) {
         return;
     __atomic_store_n(&s->rings_wake_ns, when_ns, __ATOMIC_RELEASE);
     if (s->wake_resumer)
-        s->wake_resumer();
+        s->wake_resumer(s);
 }
 
 /* False: it was tried for as long as a daemon is waited for. That a program has not looked for

@@ -23,7 +23,7 @@
 #include "libclient/memory/guard_fault.h"
 #include "libclient/memory/pool.h"
 #include "libclient/ring/ring.h"
-#include "libclient/session/resume.h"
+#include "libclient/session/resumer.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,13 +33,13 @@ static struct rdmad_session *sessions;
 
 static void fork_before(void) {
     pthread_mutex_lock(&sessions_lock);
-    rdmad_resume_before_fork();
+    rdmad_resumers_before_fork();
     rdmad_objects_lock();
 }
 
 static void fork_in_parent(void) {
     rdmad_objects_unlock();
-    rdmad_resume_in_parent();
+    rdmad_resumers_in_parent();
     pthread_mutex_unlock(&sessions_lock);
 }
 
@@ -87,7 +87,7 @@ static void fork_leave_session(struct rdmad_session *s) {
 static void fork_in_child(void) {
     struct rdmad_session *s = sessions;
     rdmad_objects_unlock();
-    rdmad_resume_in_child();
+    rdmad_resumers_in_child();
     rdmad_magazines_in_child();
     rdmad_guard_lock_in_child();
     pthread_mutex_init(&sessions_lock, NULL);

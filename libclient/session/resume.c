@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * resume.c - the thread that looks for the next daemon.
+ * resume.c - one session's way from a daemon that has gone to the next.
  *
- * The happy path: it sleeps until a socket ends. The session is AWAY with that (control.c). It
- * connects, at first at once and then less and less often; the new socket takes the number of the
- * old one, and the session is RESUMING, in which only this thread asks and reads. It says HELLO,
- * shows the proof, hands pools, leases, services and channels back, watches and attaches again, and
- * opens the session to the program's threads, which have waited in their calls.
+ * The happy path: the session is AWAY when its socket ends (control.c). It connects, at first at
+ * once and then less and less often; the new socket takes the number of the old one, and the
+ * session is RESUMING, in which only its resumer's thread asks and reads. It says HELLO, shows the
+ * proof, and hands pools, leases, services and channels back. Then it gives way to other sessions
+ * that have gone away from that daemon: somebody may wait for what they hand back. When it has its
+ * turn again it watches and attaches again, and the session is opened to the program's threads,
+ * which have waited in their calls.
  *
  * Leases that the session is lessee of may be of programs that are resumed later than this one, and
  * watches of daemons that are not back yet. So those are tried for a moment before the session is
@@ -14,11 +16,9 @@
  * them the thread looks after the others. It also wakes the event loops of rings that are to be
  * made anew once more (ring/revive.h).
  *
- * One session is worked on at a time, and the others wait. So what it may wait for is bounded: a
- * connect by its timeout, each request by resume_call_ns (then the daemon is taken to be gone, and
- * is tried again later), and all of it by the session's patience with a daemon.
- *
- * The list's lock is never held while the session's is taken.
+ * What a step may wait for is bounded: a connect by its timeout, each request by resume_call_ns
+ * (then the daemon is taken to be gone, and is tried again later), and all of it by the session's
+ * patience with a daemon.
  */
 #include "libclient/session/resume.h"
 #include "common/ringword.h"
@@ -28,7 +28,6 @@
 #include "libclient/channel/channel.h"
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
-#include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
 #include "libclient/memory/pool.h"
 #include "libclient/ring/revive.h"
@@ -37,51 +36,14 @@
 #include "libclient/session/pause.h"
 #include "libclient/session/watch.h"
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define FIRST_PAUSE_NS UINT64_C(5000000)
 #define LONGEST_PAUSE_NS UINT64_C(250000000)
 #define CONNECT_TIMEOUT_S 2 /* behind a full backlog */
-
-struct rdmad_resume {
-    struct rdmad_session *session;
-    struct rdmad_resume *next; /* in the list */
-    struct rdmad_resume_proof proof;
-    struct sockaddr_un address;
-    char name[RDMAD_NAME_MAX + 1];
-    struct rdmad_event_source source; /* SESSION_RESUMED */
-    uint64_t away_ns;                 /* for how long it was */
-    struct rdmad_event_source losses; /* NOTIFICATIONS_LOST */
-    size_t lost;                      /* that were not told yet; and whether there may be others */
-    bool may_be_lost;
-
-    /* the thread's own */
-    bool due;       /* its socket has ended */
-    unsigned place; /* in the array of poll */
-    uint64_t away_since_ns, next_ns, pause_ns;
-    uint64_t gone_ns; /* when the last daemon that it was shown to went; 0: not known yet */
-    uint64_t handed_back_ns;
-    bool counted;   /* what notifications were lost with the daemon at which it was open last */
-    bool granted;   /* since then another one has had its leases */
-    bool some_away; /* attaches or watches, which are tried again */
-    struct rdmad_attach_round round;
-    uint64_t watch_round;
-};
-
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct rdmad_resume *list;
-static struct rdmad_resume *busy; /* which the thread is at */
-static bool running;              /* there is a thread */
-static int wake_fd = -1;
 
 /* ---- what is asked of the next daemon ------------------------------------------------------ */
 
@@ -122,7 +84,6 @@ static int resume_hand_back(struct rdmad_resume *r) {
     rdmad_parts_resume(s);
     rdmad_services_resume(s);
     rdmad_channels_resume(s);
-    r->handed_back_ns = rdmad_monotonic_ns();
     return 0;
 }
 
@@ -252,20 +213,35 @@ static void resume_pause(struct rdmad_resume *r) {
     r->next_ns = now + r->pause_ns * 3 / 4 + (mixed >> 32) % (r->pause_ns / 2);
 }
 
-static void resume_try(struct rdmad_resume *r) {
-    int fd = resume_connect(r);
+/* The rest is asked for when those have had their turn that are due by now. */
+static void resume_handed_back(struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    r->some_away = rdmad_attaches_away(s);
+    pthread_mutex_unlock(&s->lock);
+    r->some_away |= rdmad_watches_away(s) > 0;
+    r->handed_back_ns = r->next_ns = rdmad_monotonic_ns();
+    if (!r->some_away)
+        resume_open(r);
+}
+
+/* Returns whether all was handed back. */
+static bool resume_try(struct rdmad_resume *r) {
+    int fd = resume_connect(r), rc = RDMAD_E_DAEMON_LOST;
+    r->unmet = fd < 0;
     if (fd >= 0 && resume_begin(r, fd)) {
-        int rc = resume_hand_back(r);
+        rc = resume_hand_back(r);
         if (rc)
             resume_refused(r, rc);
         else
-            resume_step_rest(r);
+            resume_handed_back(r);
     }
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         resume_pause(r);
+    return !rc;
 }
 
-/* ---- the thread ---------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------- */
 
 static bool resume_patience_is_over(const struct rdmad_resume *r, uint64_t now) {
     uint64_t patience = r->session->call_timeout_ns;
@@ -282,19 +258,12 @@ static void resume_give_up(struct rdmad_resume *r) {
     pthread_mutex_unlock(&s->lock);
 }
 
-static void resume_step_away(struct rdmad_resume *r) {
+static bool resume_step_away(struct rdmad_resume *r) {
     uint64_t now = rdmad_monotonic_ns();
-    if (!r->away_since_ns) {
-        r->away_since_ns = now;
-        r->pause_ns = 0;
-        r->next_ns = now;
-    }
-    if (!r->gone_ns)
-        r->gone_ns = now;
-    if (resume_patience_is_over(r, now))
-        resume_give_up(r);
-    else if (now >= r->next_ns)
-        resume_try(r);
+    if (!resume_patience_is_over(r, now))
+        return now >= r->next_ns && resume_try(r);
+    resume_give_up(r);
+    return false;
 }
 
 static bool resume_has_rest(const struct rdmad_resume *r) {
@@ -317,108 +286,47 @@ static void resume_wake_rings(struct rdmad_session *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-static void resume_step(struct rdmad_resume *r) {
-    if (r->due && rdmad_is_open(r->session))
-        (void)rdmad_check_gone(r->session);
-    r->due = false;
+bool rdmad_resume_step(struct rdmad_resume *r) {
+    if (r->due) {
+        r->due = false;
+        if (rdmad_is_open(r->session))
+            (void)rdmad_check_gone(r->session);
+        return false;
+    }
     if (rdmad_monotonic_ns() >= resume_rings_ns(r))
         resume_wake_rings(r->session);
     if (resume_state(r) == RDMAD_SESSION_AWAY)
-        resume_step_away(r);
-    else if (resume_has_rest(r) && rdmad_monotonic_ns() >= r->next_ns)
+        return resume_step_away(r);
+    if (resume_has_rest(r) && rdmad_monotonic_ns() >= r->next_ns)
         resume_step_rest(r);
+    return false;
 }
 
-/* When it is to be looked at even if nothing comes. With the list's lock. */
-static uint64_t resume_next_ns(const struct rdmad_resume *r) {
+uint64_t rdmad_resume_next_ns(const struct rdmad_resume *r) {
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         return r->away_since_ns ? r->next_ns : 0;
     uint64_t rings_ns = resume_rings_ns(r);
     return resume_has_rest(r) && r->next_ns < rings_ns ? r->next_ns : rings_ns;
 }
 
-/* With the list's lock, released meanwhile: sleeps until something may be due. */
-static void resume_sleep(void) {
-    uint64_t next_ns = UINT64_MAX;
-    nfds_t count = 1;
-    for (const struct rdmad_resume *r = list; r; r = r->next)
-        count++;
-    struct pollfd *p = calloc(count, sizeof(*p)), only = {.fd = wake_fd, .events = POLLIN};
-    struct pollfd *at = p ? p : &only;
-    at[0] = only;
-    count = 1;
-    for (struct rdmad_resume *r = list; r; r = r->next) {
-        uint64_t due_ns = resume_next_ns(r);
-        next_ns = due_ns < next_ns ? due_ns : next_ns;
-        r->place = 0;
-        if (!p || !rdmad_is_open(r->session))
-            continue;
-        r->place = (unsigned)count;
-        p[count++] = (struct pollfd){.fd = r->session->sock, .events = POLLRDHUP};
+void rdmad_resume_note_away(struct rdmad_resume *r, uint64_t now_ns) {
+    if (resume_state(r) != RDMAD_SESSION_AWAY)
+        return;
+    if (!r->away_since_ns) {
+        r->away_since_ns = r->next_ns = now_ns;
+        r->pause_ns = 0;
+        r->unmet = true;
     }
-    pthread_mutex_unlock(&list_lock);
-    int timeout = rdmad_poll_timeout(next_ns);
-    poll(at, count, p ? timeout : timeout < 0 || timeout > 100 ? 100 : timeout);
-    pthread_mutex_lock(&list_lock);
-    for (struct rdmad_resume *r = list; r; r = r->next) {
-        if (r->place && r->place < count && p[r->place].revents)
-            r->due = true;
-        r->place = 0;
-    }
-    free(p);
+    if (!r->gone_ns)
+        r->gone_ns = now_ns;
 }
 
-/* With the list's lock. */
-static struct rdmad_resume *resume_first_due(void) {
-    uint64_t now = rdmad_monotonic_ns();
-    struct rdmad_resume *r = list;
-    while (r && !r->due && resume_next_ns(r) > now)
-        r = r->next;
-    return r;
+void rdmad_resume_hurry(struct rdmad_resume *r) {
+    if (r->unmet)
+        r->next_ns = 0;
 }
 
-static void *resume_main(void *unused) {
-    (void)unused;
-    pthread_mutex_lock(&list_lock);
-    for (;;) {
-        eventfd_t value;
-        resume_sleep();
-        (void)eventfd_read(wake_fd, &value);
-        while ((busy = resume_first_due())) {
-            pthread_mutex_unlock(&list_lock);
-            resume_step(busy);
-            pthread_mutex_lock(&list_lock);
-            busy = NULL;
-            pthread_cond_broadcast(&changed);
-        }
-    }
-    return NULL;
-}
-
-/* With the list's lock. Without a thread sessions are as they were before they could be resumed. */
-static bool resume_start(void) {
-    pthread_attr_t attr;
-    sigset_t all, old;
-    pthread_t thread;
-    if (running)
-        return true;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
-    running = pthread_create(&thread, &attr, resume_main, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    return running;
-}
-
-/* The thread sleeps no longer. In a child of fork that has opened no session there is none. */
-static void resume_wake(void) {
-    if (wake_fd >= 0)
-        (void)eventfd_write(wake_fd, 1);
-}
-
-/* ---- a session comes and goes -------------------------------------------------------------- */
+/* ---- its events, and its beginning and end -------------------------------------------------- */
 
 static bool resume_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     const struct rdmad_resume *r = RDMAD_SOURCE_OF(source, struct rdmad_resume);
@@ -468,35 +376,11 @@ static int resume_offer(struct rdmad_session *s, struct rdmad_resume_proof *proo
     return rc;
 }
 
-/* From now on the thread watches it, if there is one. */
-static int resume_list(struct rdmad_resume *r, bool *listed) {
-    struct rdmad_session *s = r->session;
-    struct rdmad_resume **at;
-    int rc = 0, fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_lock(&list_lock);
-    if (wake_fd < 0 && fd >= 0)
-        wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0 || wake_fd < 0)
-        rc = rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor to resume the session by");
-    *listed = !rc && resume_start();
-    if (*listed) {
-        s->resume = r;
-        s->back_fd = fd;
-        s->wake_resumer = resume_wake;
-        for (at = &list; *at; at = &(*at)->next)
-            ;
-        *at = r;
-        resume_wake();
-    }
-    pthread_mutex_unlock(&list_lock);
-    if (!*listed && fd >= 0)
-        close(fd);
-    return rc;
-}
-
-int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name) {
+int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name,
+                     struct rdmad_resume **out) {
     struct rdmad_resume *r = calloc(1, sizeof(*r));
-    bool offered, listed = false;
+    bool offered;
+    *out = NULL;
     if (!r)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     r->session = s;
@@ -506,48 +390,18 @@ int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address,
     r->losses.take = resume_take_losses;
     int rc = resume_offer(s, &r->proof, &offered);
     if (!rc && offered)
-        rc = resume_list(r, &listed);
-    if (!listed)
+        *out = r;
+    else
         free(r);
     return rc;
 }
 
-void rdmad_resume_free(struct rdmad_session *s) {
-    struct rdmad_resume *r = s->resume, **at;
-    if (!r)
-        return;
-    pthread_mutex_lock(&list_lock);
-    while (busy == r)
-        pthread_cond_wait(&changed, &list_lock);
-    for (at = &list; *at && *at != r; at = &(*at)->next)
-        ;
-    if (*at)
-        *at = r->next;
-    pthread_mutex_unlock(&list_lock);
+void rdmad_resume_free(struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
     pthread_mutex_lock(&s->lock);
     rdmad_event_unqueue(s, &r->source);
     rdmad_event_unqueue(s, &r->losses);
     s->resume = NULL;
     pthread_mutex_unlock(&s->lock);
     free(r);
-}
-
-/* ---- fork ---------------------------------------------------------------------------------- */
-
-void rdmad_resume_before_fork(void) {
-    pthread_mutex_lock(&list_lock);
-}
-
-void rdmad_resume_in_parent(void) {
-    pthread_mutex_unlock(&list_lock);
-}
-
-void rdmad_resume_in_child(void) {
-    pthread_mutex_init(&list_lock, NULL);
-    pthread_cond_init(&changed, NULL);
-    list = busy = NULL; /* what they were stays where it is, like all of an inherited session */
-    running = false;
-    if (wake_fd >= 0)
-        close(wake_fd);
-    wake_fd = -1;
 }

@@ -3,29 +3,69 @@
  * resume.h - a session that outlives its daemon.
  *
  * Where the daemon can (RDMAD_MSG_RESUME_OFFER), a session whose socket ends without a word is
- * AWAY, not lost. A thread of the process watches all such sessions. It looks for another daemon at
- * the same path, proves to it which session this was, and hands back what the session has: pools
- * with their contents, leases that it granted and what others made of them, services with their
- * budgets, channels, leases that it attached to; and it watches names anew. Then the
- * session is OPEN again, and RDMAD_EVENT_SESSION_RESUMED says so. Rings are revived by their own
- * threads when they are next used (ring/revive.h). If no daemon has come after the session's
- * call_timeout_ms, or it refuses, the session is lost.
+ * AWAY, not lost. Another daemon is looked for at the same path, is proven to which session this
+ * was, and is handed back what the session has: pools with their contents, leases that it granted
+ * and what others made of them, services with their budgets, channels, leases that it attached to;
+ * and names are watched anew. Then the session is OPEN again, and RDMAD_EVENT_SESSION_RESUMED says
+ * so. Rings are revived by their own threads when they are next used (ring/revive.h). If no daemon
+ * has come after the session's call_timeout_ms, or it refuses, the session is lost.
+ *
+ * All of it is done in steps, by the thread that watches the sessions of that daemon (resumer.h),
+ * and by no other but for new and free.
  */
 #ifndef RDMAD_LIBCLIENT_RESUME_H
 #define RDMAD_LIBCLIENT_RESUME_H
 
+#include "libclient/control/event_queue.h"
+#include "libclient/lease/lease.h"
+#include <rdmad/wire.h>
+#include <stdbool.h>
+#include <sys/un.h>
+
+struct rdmad_resumer;
 struct rdmad_session;
-struct sockaddr_un;
 
-/* Right after HELLO, which said name; address is the daemon's. A daemon that cannot leaves the
- * session as it is. Returns 0, or an error when the session cannot be opened at all. */
-int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name);
-/* When this returns the thread is done with the session for good. */
-void rdmad_resume_free(struct rdmad_session *s);
+struct rdmad_resume {
+    struct rdmad_session *session;
+    struct rdmad_resumer *resumer; /* and its: */
+    struct rdmad_resume *next;     /* session of that daemon */
+    unsigned place;                /* in the array of poll */
+    bool due;                      /* its socket has ended */
 
-/* Around fork: a child has no thread, and none of its parent's sessions. */
-void rdmad_resume_before_fork(void);
-void rdmad_resume_in_parent(void);
-void rdmad_resume_in_child(void);
+    struct rdmad_resume_proof proof;
+    struct sockaddr_un address;
+    char name[RDMAD_NAME_MAX + 1];
+    struct rdmad_event_source source; /* SESSION_RESUMED */
+    uint64_t away_ns;                 /* for how long it was */
+    struct rdmad_event_source losses; /* NOTIFICATIONS_LOST */
+    size_t lost;                      /* that were not told yet; and whether there may be others */
+    bool may_be_lost;
+
+    uint64_t away_since_ns, next_ns, pause_ns;
+    uint64_t gone_ns; /* when the last daemon that it was shown to went; 0: not known yet */
+    uint64_t handed_back_ns;
+    bool unmet;     /* it has found no daemon since it went away, or when it looked last */
+    bool counted;   /* what notifications were lost with the daemon at which it was open last */
+    bool granted;   /* since then another one has had its leases */
+    bool some_away; /* attaches or watches, which are tried again */
+    struct rdmad_attach_round round;
+    uint64_t watch_round;
+};
+
+/* Right after HELLO, which said name; address is the daemon's. NULL in out: the daemon cannot, and
+ * the session is as it is. Returns 0, or an error when the session cannot be opened at all. */
+int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name,
+                     struct rdmad_resume **out);
+/* Nobody steps it any more. */
+void rdmad_resume_free(struct rdmad_resume *r);
+
+/* If the session is AWAY and this was not known, its time without a daemon begins now. */
+void rdmad_resume_note_away(struct rdmad_resume *r, uint64_t now_ns);
+/* When a step is due though its socket says nothing; UINT64_MAX: never. */
+uint64_t rdmad_resume_next_ns(const struct rdmad_resume *r);
+/* Returns whether all was handed back, so that a daemon is there. */
+bool rdmad_resume_step(struct rdmad_resume *r);
+/* A daemon is there, which it need not wait to find. */
+void rdmad_resume_hurry(struct rdmad_resume *r);
 
 #endif

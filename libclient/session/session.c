@@ -25,7 +25,7 @@
 #include "libclient/session/hello.h"
 #include "libclient/session/lifeline.h"
 #include "libclient/session/pause.h"
-#include "libclient/session/resume.h"
+#include "libclient/session/resumer.h"
 #include "libclient/session/watch.h"
 #include "libclient/transfer/blocking.h"
 #include "libclient/transfer/copies.h"
@@ -219,7 +219,7 @@ static int session_connect(struct rdmad_session *s, const struct rdmad_options *
     if (!rc)
         rc = rdmad_lifeline_take(s);
     if (!rc && o->resume)
-        rc = rdmad_resume_new(s, &address, name);
+        rc = rdmad_resumer_watch(s, &address, name);
     if (rc)
         return rc;
     rdmad_presence_begin(s);
@@ -276,7 +276,7 @@ void rdmad_close(rdmad_session *s) {
             rdmad_channels_post_close(s);
         rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, "the session was closed");
         pthread_mutex_unlock(&s->lock);
-        rdmad_resume_free(s);
+        rdmad_resumer_leave(s);
         close(s->sock);
     }
     rdmad_blocking_free(s->blocking);

@@ -297,7 +297,7 @@ static void watches_try(struct rdmad_session *s, uint64_t *round, struct watch_t
     pthread_mutex_unlock(&s->lock);
 }
 
-static unsigned watches_away(struct rdmad_session *s) {
+unsigned rdmad_watches_away(struct rdmad_session *s) {
     unsigned away = 0;
     pthread_mutex_lock(&s->lock);
     for (const struct rdmad_watch *w = s->watches; w; w = w->next)
@@ -307,14 +307,14 @@ static unsigned watches_away(struct rdmad_session *s) {
 }
 
 unsigned rdmad_watches_resume(struct rdmad_session *s, uint64_t *round, uint64_t until_ns) {
-    if (!watches_away(s))
+    if (!rdmad_watches_away(s))
         return 0;
     struct watch_try one, *tries = calloc(REST_AT_ONCE, sizeof(*tries));
     do
         watches_try(s, round, tries ? tries : &one, tries ? REST_AT_ONCE : 1);
     while (*round && rdmad_monotonic_ns() < until_ns);
     free(tries);
-    return watches_away(s);
+    return rdmad_watches_away(s);
 }
 
 unsigned rdmad_watches_give_up(struct rdmad_session *s) {
@@ -326,5 +326,5 @@ unsigned rdmad_watches_give_up(struct rdmad_session *s) {
             watch_ends(s, at, RDMAD_E_PEER_LOST);
     }
     pthread_mutex_unlock(&s->lock);
-    return watches_away(s);
+    return rdmad_watches_away(s);
 }

@@ -19,6 +19,8 @@ void rdmad_watches_dispose(struct rdmad_session *s);
 
 /* With the lock: the daemon that told of them is gone. */
 void rdmad_watches_leave(struct rdmad_session *s);
+/* How many the daemon at hand has not got. */
+unsigned rdmad_watches_away(struct rdmad_session *s);
 /* Begins those anew that the daemon has not got, many at a time, each once a round; from until_ns
  * on the next call goes on with it. round is 0 where one begins. How many it still has not got. */
 unsigned rdmad_watches_resume(struct rdmad_session *s, uint64_t *round, uint64_t until_ns);

@@ -436,7 +436,7 @@ static int wake_the_parents_thread(void) {
     eventfd_t value;
     for (int i = 0; i < 16; i++) /* one of them has the number that the thread's had */
         fd[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    resumable->wake_resumer();
+    resumable->wake_resumer(resumable);
     for (int i = 0; i < 16; i++)
         if (fd[i] < 0 || eventfd_read(fd[i], &value) == 0)
             return 1 + i;
