@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rest.h - for how long the library asks for what the next daemon could not give back at once, and
- * how often. All times are since the rest was handed back.
+ * how often. All times are since it was asked for first.
  *
  * A daemon that answers BUSY knows for how long an owner is waited for (peer.return_ms), so it is
  * asked for as long as it says so; but no longer than any daemon can be told to wait, for it may

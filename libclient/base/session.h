@@ -64,7 +64,7 @@ struct rdmad_session {
     uint32_t seq;
     uint32_t heard;           /* packets that came */
     uint64_t call_timeout_ns; /* how long the daemon may be silent; UINT64_MAX: for ever */
-    uint64_t resume_call_ns;  /* RESUMING: the same, at most: its others wait for that, too */
+    uint64_t resume_call_ns;  /* RESUMING: the same, at most; others of its daemon wait, too */
     uint64_t ask_ns;          /* atomic; when who waits asks whether the daemon is there */
     uint32_t asked_heard;     /* heard, when that was asked last */
     bool asked_again;         /* and it was not the first question without an answer */
@@ -106,7 +106,7 @@ struct rdmad_session {
     struct rdmad_copies *copies;
     struct rdmad_pause *pause;
     struct rdmad_resume *resume; /* NULL: it cannot be resumed */
-    pthread_t resumer;           /* RESUMING: the one thread that may ask */
+    pthread_t resuming_thread;   /* RESUMING: the one that may ask */
     int back_fd; /* an eventfd, readable but while the session is away; -1: it cannot be resumed */
     void (*wake_resumer)(const struct rdmad_session *s); /* has its resumer look; NULL: likewise */
 

@@ -61,8 +61,8 @@ static bool control_hears(const struct rdmad_session *s) {
 
 /* Whether this thread may ask, and read the socket. With the lock. */
 static bool control_is_ours(const struct rdmad_session *s) {
-    return s->state == RDMAD_SESSION_OPEN ||
-           (s->state == RDMAD_SESSION_RESUMING && pthread_equal(s->resumer, pthread_self()));
+    return s->state == RDMAD_SESSION_OPEN || (s->state == RDMAD_SESSION_RESUMING &&
+                                              pthread_equal(s->resuming_thread, pthread_self()));
 }
 
 /* With the lock: nothing more comes on this socket. */
@@ -418,7 +418,7 @@ static int call_await_daemon(struct rdmad_session *s) {
     if (control_is_ours(s))
         return 0;
     uint64_t patience = s->call_timeout_ns;
-    if (!rdmad_is_lost(s) && !pthread_equal(s->resumer, pthread_self()))
+    if (!rdmad_is_lost(s) && !pthread_equal(s->resuming_thread, pthread_self()))
         rdmad_control_wait_open(
             s, patience == UINT64_MAX ? patience : rdmad_ns_later(rdmad_monotonic_ns(), patience));
     return control_is_ours(s) ? 0 : RDMAD_E_DAEMON_LOST;

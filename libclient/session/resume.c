@@ -133,7 +133,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         rdmad_cond_wait(&s->changed, &s->lock, UINT64_MAX); /* it was shut down, so that ends */
     bool ours = s->state == RDMAD_SESSION_AWAY && dup3(fd, s->sock, O_CLOEXEC) == s->sock;
     if (ours) {
-        s->resumer = pthread_self();
+        s->resuming_thread = pthread_self();
         resume_count_losses(r);
         __atomic_add_fetch(&s->resumes, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&s->state, RDMAD_SESSION_RESUMING, __ATOMIC_RELEASE);
@@ -167,14 +167,28 @@ static void resume_open(struct rdmad_resume *r) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Each pause is longer than the one before, and of programs that lost the same daemon none has the
+ * same. */
+static void resume_pause(struct rdmad_resume *r) {
+    r->pause_ns = r->pause_ns ? r->pause_ns * 3 / 2 : FIRST_PAUSE_NS;
+    if (r->pause_ns > LONGEST_PAUSE_NS)
+        r->pause_ns = LONGEST_PAUSE_NS;
+    uint64_t now = rdmad_monotonic_ns(),
+             mixed = (now ^ (uint64_t)getpid()) * UINT64_C(0x9E3779B97F4A7C15);
+    r->next_ns = now + r->pause_ns * 3 / 4 + (mixed >> 32) % (r->pause_ns / 2);
+}
+
 /* Before the session is opened, and after that for those that were not there yet. */
 static void resume_step_rest(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
     bool first = resume_state(r) != RDMAD_SESSION_OPEN; /* each once, if there is time */
-    uint64_t until_ns = rdmad_monotonic_ns() + (first ? REST_FIRST_NS : REST_ROUND_NS);
+    uint64_t began_ns = rdmad_monotonic_ns();
+    uint64_t until_ns = began_ns + (first ? REST_FIRST_NS : REST_ROUND_NS);
+    if (!r->asked_since_ns)
+        r->asked_since_ns = began_ns;
     unsigned watches = rdmad_watches_resume(s, &r->watch_round, until_ns);
     unsigned attaches = rdmad_attaches_resume(s, &r->round, until_ns);
-    uint64_t now = rdmad_monotonic_ns(), since = now - r->handed_back_ns;
+    uint64_t now = rdmad_monotonic_ns(), since = now - r->asked_since_ns;
     r->next_ns = now + rest_pause_ns(since);
     if (watches && rest_is_over(since, false))
         watches = rdmad_watches_give_up(s);
@@ -183,6 +197,8 @@ static void resume_step_rest(struct rdmad_resume *r) {
     r->some_away = watches || attaches;
     if (!r->some_away || since > REST_BEFORE_NS)
         resume_open(r);
+    if (resume_state(r) == RDMAD_SESSION_AWAY) /* meanwhile, again */
+        resume_pause(r);
 }
 
 /* The daemon does not have it. What time can mend is tried again. */
@@ -202,30 +218,20 @@ static void resume_refused(struct rdmad_resume *r, int rc) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Each pause is longer than the one before, and of programs that lost the same daemon none has the
- * same. */
-static void resume_pause(struct rdmad_resume *r) {
-    r->pause_ns = r->pause_ns ? r->pause_ns * 3 / 2 : FIRST_PAUSE_NS;
-    if (r->pause_ns > LONGEST_PAUSE_NS)
-        r->pause_ns = LONGEST_PAUSE_NS;
-    uint64_t now = rdmad_monotonic_ns(),
-             mixed = (now ^ (uint64_t)getpid()) * UINT64_C(0x9E3779B97F4A7C15);
-    r->next_ns = now + r->pause_ns * 3 / 4 + (mixed >> 32) % (r->pause_ns / 2);
-}
-
-/* The rest is asked for when those have had their turn that are due by now. */
+/* The rest is asked for when others have had their turn (rdmad_resume_turn_ns). */
 static void resume_handed_back(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
     pthread_mutex_lock(&s->lock);
     r->some_away = rdmad_attaches_away(s);
     pthread_mutex_unlock(&s->lock);
     r->some_away |= rdmad_watches_away(s) > 0;
-    r->handed_back_ns = r->next_ns = rdmad_monotonic_ns();
+    r->asked_since_ns = 0;
+    r->next_ns = rdmad_monotonic_ns();
     if (!r->some_away)
         resume_open(r);
 }
 
-/* Returns whether all was handed back. */
+/* Returns whether all was handed back to a daemon that is still there. */
 static bool resume_try(struct rdmad_resume *r) {
     int fd = resume_connect(r), rc = RDMAD_E_DAEMON_LOST;
     r->unmet = fd < 0;
@@ -236,9 +242,10 @@ static bool resume_try(struct rdmad_resume *r) {
         else
             resume_handed_back(r);
     }
-    if (resume_state(r) == RDMAD_SESSION_AWAY)
+    bool away = resume_state(r) == RDMAD_SESSION_AWAY;
+    if (away)
         resume_pause(r);
-    return !rc;
+    return !rc && !away;
 }
 
 /* ---- steps --------------------------------------------------------------------------------- */
@@ -258,11 +265,14 @@ static void resume_give_up(struct rdmad_resume *r) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* It may have been waiting for other sessions only, so it tries before it gives up. */
 static bool resume_step_away(struct rdmad_resume *r) {
     uint64_t now = rdmad_monotonic_ns();
-    if (!resume_patience_is_over(r, now))
-        return now >= r->next_ns && resume_try(r);
-    resume_give_up(r);
+    rdmad_resume_note_away(r, now);
+    if (now >= r->next_ns && resume_try(r))
+        return true;
+    if (resume_state(r) == RDMAD_SESSION_AWAY && resume_patience_is_over(r, now))
+        resume_give_up(r);
     return false;
 }
 
@@ -321,9 +331,20 @@ void rdmad_resume_note_away(struct rdmad_resume *r, uint64_t now_ns) {
         r->gone_ns = now_ns;
 }
 
-void rdmad_resume_hurry(struct rdmad_resume *r) {
-    if (r->unmet)
-        r->next_ns = 0;
+uint64_t rdmad_resume_turn_ns(const struct rdmad_resume *r, uint64_t now_ns) {
+    if (r->due)
+        return 0;
+    uint64_t due_ns = rdmad_resume_next_ns(r);
+    if (due_ns > now_ns)
+        return UINT64_MAX;
+    if (resume_state(r) != RDMAD_SESSION_RESUMING || r->asked_since_ns)
+        return due_ns;
+    return now_ns - due_ns > REST_FIRST_NS ? 0 : now_ns;
+}
+
+void rdmad_resume_hurry(struct rdmad_resume *r, uint64_t now_ns) {
+    if (r->unmet && r->next_ns > now_ns)
+        r->next_ns = now_ns;
 }
 
 /* ---- its events, and its beginning and end -------------------------------------------------- */
@@ -401,7 +422,6 @@ void rdmad_resume_free(struct rdmad_resume *r) {
     pthread_mutex_lock(&s->lock);
     rdmad_event_unqueue(s, &r->source);
     rdmad_event_unqueue(s, &r->losses);
-    s->resume = NULL;
     pthread_mutex_unlock(&s->lock);
     free(r);
 }

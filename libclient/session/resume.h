@@ -10,8 +10,8 @@
  * so. Rings are revived by their own threads when they are next used (ring/revive.h). If no daemon
  * has come after the session's call_timeout_ms, or it refuses, the session is lost.
  *
- * All of it is done in steps, by the thread that watches the sessions of that daemon (resumer.h),
- * and by no other but for new and free.
+ * All of it is done in steps, by the thread that watches the sessions of that daemon (resumer.h).
+ * It alone calls what is not new or free, all but the step with the lock of its list.
  */
 #ifndef RDMAD_LIBCLIENT_RESUME_H
 #define RDMAD_LIBCLIENT_RESUME_H
@@ -27,10 +27,10 @@ struct rdmad_session;
 
 struct rdmad_resume {
     struct rdmad_session *session;
-    struct rdmad_resumer *resumer; /* and its: */
-    struct rdmad_resume *next;     /* session of that daemon */
-    unsigned place;                /* in the array of poll */
-    bool due;                      /* its socket has ended */
+    struct rdmad_resumer *resumer; /* who steps it */
+    struct rdmad_resume *next;     /* the next one that it steps */
+    unsigned place;                /* in its array for poll */
+    bool due;                      /* the socket has ended */
 
     struct rdmad_resume_proof proof;
     struct sockaddr_un address;
@@ -42,11 +42,11 @@ struct rdmad_resume {
     bool may_be_lost;
 
     uint64_t away_since_ns, next_ns, pause_ns;
-    uint64_t gone_ns; /* when the last daemon that it was shown to went; 0: not known yet */
-    uint64_t handed_back_ns;
-    bool unmet;     /* it has found no daemon since it went away, or when it looked last */
-    bool counted;   /* what notifications were lost with the daemon at which it was open last */
-    bool granted;   /* since then another one has had its leases */
+    uint64_t gone_ns;        /* when the last daemon that it was shown to went; 0: not known yet */
+    uint64_t asked_since_ns; /* when the rest was asked for first; 0: not yet */
+    bool unmet;   /* AWAY: it has not looked for a daemon yet, or found none when it looked last */
+    bool counted; /* what notifications were lost with the daemon at which it was open last */
+    bool granted; /* since then another one has had its leases */
     bool some_away; /* attaches or watches, which are tried again */
     struct rdmad_attach_round round;
     uint64_t watch_round;
@@ -56,16 +56,19 @@ struct rdmad_resume {
  * the session is as it is. Returns 0, or an error when the session cannot be opened at all. */
 int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name,
                      struct rdmad_resume **out);
-/* Nobody steps it any more. */
+/* When nobody steps it any more. */
 void rdmad_resume_free(struct rdmad_resume *r);
 
 /* If the session is AWAY and this was not known, its time without a daemon begins now. */
 void rdmad_resume_note_away(struct rdmad_resume *r, uint64_t now_ns);
 /* When a step is due though its socket says nothing; UINT64_MAX: never. */
 uint64_t rdmad_resume_next_ns(const struct rdmad_resume *r);
+/* The lower, the earlier it has its turn among those that are due; UINT64_MAX: it is not due. One
+ * that has been handed back lets those that are still away go first, for REST_FIRST_NS at most. */
+uint64_t rdmad_resume_turn_ns(const struct rdmad_resume *r, uint64_t now_ns);
 /* Returns whether all was handed back, so that a daemon is there. */
 bool rdmad_resume_step(struct rdmad_resume *r);
 /* A daemon is there, which it need not wait to find. */
-void rdmad_resume_hurry(struct rdmad_resume *r);
+void rdmad_resume_hurry(struct rdmad_resume *r, uint64_t now_ns);
 
 #endif

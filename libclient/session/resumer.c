@@ -4,10 +4,10 @@
  *
  * The happy path: the thread sleeps until a socket ends, or a session has asked to be looked at. It
  * steps one session at a time, first the one that has been due for longest (resume.h). When one has
- * been handed back to the next daemon, those that have found none look at once.
+ * been handed back to the next daemon, those that have found none look at once. The thread ends
+ * with the last session at its daemon.
  *
- * Threads are there from the first session with their daemon to the end of the process. The lock of
- * the lists is never held while a session's is taken; the other way round is fine.
+ * The lock of the lists is never held while a session's is taken, nor the other way round.
  */
 #include "libclient/session/resumer.h"
 #include "libclient/base/clock.h"
@@ -66,19 +66,19 @@ static void resumer_sleep(struct rdmad_resumer *w) {
     free(p);
 }
 
-/* With the lock. */
-static struct rdmad_resume *resumer_longest_due(const struct rdmad_resumer *w) {
-    struct rdmad_resume *longest = NULL;
-    uint64_t now = rdmad_monotonic_ns(), longest_ns = UINT64_MAX;
+/* With the lock: whose turn it is. NULL: nobody is due. */
+static struct rdmad_resume *resumer_next(const struct rdmad_resumer *w) {
+    struct rdmad_resume *next = NULL;
+    uint64_t now = rdmad_monotonic_ns(), next_ns = UINT64_MAX;
     for (struct rdmad_resume *r = w->list; r; r = r->next) {
         rdmad_resume_note_away(r, now);
-        uint64_t due_ns = r->due ? 0 : rdmad_resume_next_ns(r);
-        if (due_ns > now || due_ns >= longest_ns)
+        uint64_t turn_ns = rdmad_resume_turn_ns(r, now);
+        if (turn_ns >= next_ns)
             continue;
-        longest = r;
-        longest_ns = due_ns;
+        next = r;
+        next_ns = turn_ns;
     }
-    return longest;
+    return next;
 }
 
 /* With the lock, released meanwhile. */
@@ -88,20 +88,33 @@ static void resumer_step(struct rdmad_resumer *w) {
     pthread_mutex_lock(&list_lock);
     w->busy = NULL;
     pthread_cond_broadcast(&changed);
+    uint64_t now = rdmad_monotonic_ns();
     for (struct rdmad_resume *r = w->list; r && daemon_is_there; r = r->next)
-        rdmad_resume_hurry(r);
+        rdmad_resume_hurry(r, now);
+}
+
+/* With the lock: nobody knows it any more. */
+static void resumer_end(struct rdmad_resumer *w) {
+    struct rdmad_resumer **at;
+    for (at = &resumers; *at != w; at = &(*at)->next)
+        ;
+    *at = w->next;
+    close(w->wake_fd);
+    free(w);
 }
 
 static void *resumer_main(void *resumer) {
     struct rdmad_resumer *w = resumer;
     pthread_mutex_lock(&list_lock);
-    for (;;) {
+    while (w->list) {
         eventfd_t value;
         resumer_sleep(w);
         (void)eventfd_read(w->wake_fd, &value);
-        while ((w->busy = resumer_longest_due(w)))
+        while ((w->busy = resumer_next(w)))
             resumer_step(w);
     }
+    resumer_end(w);
+    pthread_mutex_unlock(&list_lock);
     return NULL;
 }
 
@@ -121,23 +134,29 @@ static bool resumer_start(struct rdmad_resumer *w) {
 
 /* ---- a session comes and goes -------------------------------------------------------------- */
 
-/* With the lock: the one of that daemon. A new one takes wake_fd. NULL: no thread can be had. */
-static struct rdmad_resumer *resumer_of(const struct sockaddr_un *address, int *wake_fd) {
-    struct rdmad_resumer *w = resumers;
-    while (w && strcmp(w->address.sun_path, address->sun_path) != 0)
-        w = w->next;
-    if (w || !(w = calloc(1, sizeof(*w))))
-        return w;
-    w->address = *address;
-    w->wake_fd = *wake_fd;
-    if (!resumer_start(w)) {
-        free(w);
+/* With the lock. NULL: there is no descriptor (*no_fd), memory or thread for it. */
+static struct rdmad_resumer *resumer_new(const struct rdmad_resume *first, bool *no_fd) {
+    struct rdmad_resumer *w = calloc(1, sizeof(*w));
+    if (!w)
         return NULL;
+    w->address = first->address;
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *no_fd = w->wake_fd < 0;
+    if (!*no_fd && resumer_start(w)) { /* it waits for the lock */
+        w->next = resumers;
+        return resumers = w;
     }
-    *wake_fd = -1;
-    w->next = resumers;
-    resumers = w;
-    return w;
+    if (!*no_fd)
+        close(w->wake_fd);
+    free(w);
+    return NULL;
+}
+
+static struct rdmad_resumer *resumer_of(const struct rdmad_resume *r, bool *no_fd) {
+    struct rdmad_resumer *w = resumers;
+    while (w && strcmp(w->address.sun_path, r->address.sun_path) != 0)
+        w = w->next;
+    return w ? w : resumer_new(r, no_fd);
 }
 
 /* The thread sleeps no longer. In a child of fork there is none. */
@@ -146,17 +165,15 @@ static void resumer_wake(const struct rdmad_session *s) {
         (void)eventfd_write(s->resume->resumer->wake_fd, 1);
 }
 
-/* Those that it takes are -1 then. Without a thread sessions are as they were before they could be
- * resumed. */
-static bool resumer_list(struct rdmad_resume *r, int *back_fd, int *wake_fd) {
+/* True: the session is watched, and has back_fd. */
+static bool resumer_list(struct rdmad_resume *r, int back_fd, bool *no_fd) {
     struct rdmad_session *s = r->session;
     struct rdmad_resume **at;
     pthread_mutex_lock(&list_lock);
-    r->resumer = resumer_of(&r->address, wake_fd);
+    r->resumer = resumer_of(r, no_fd);
     if (r->resumer) {
         s->resume = r;
-        s->back_fd = *back_fd;
-        *back_fd = -1;
+        s->back_fd = back_fd;
         s->wake_resumer = resumer_wake;
         for (at = &r->resumer->list; *at; at = &(*at)->next)
             ;
@@ -167,6 +184,7 @@ static bool resumer_list(struct rdmad_resume *r, int *back_fd, int *wake_fd) {
     return r->resumer != NULL;
 }
 
+/* Without memory or a thread a session is as it was before it could be resumed. */
 int rdmad_resumer_watch(struct rdmad_session *s, const struct sockaddr_un *address,
                         const char *name) {
     struct rdmad_resume *r;
@@ -174,18 +192,14 @@ int rdmad_resumer_watch(struct rdmad_session *s, const struct sockaddr_un *addre
     if (rc || !r)
         return rc;
     int back_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool listed = false;
-    if (back_fd < 0 || wake_fd < 0)
+    bool no_fd = back_fd < 0;
+    if (!no_fd && resumer_list(r, back_fd, &no_fd))
+        return 0;
+    if (no_fd)
         rc = rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor to resume the session by");
-    else
-        listed = resumer_list(r, &back_fd, &wake_fd);
     if (back_fd >= 0)
         close(back_fd);
-    if (wake_fd >= 0)
-        close(wake_fd);
-    if (!listed)
-        rdmad_resume_free(r);
+    rdmad_resume_free(r);
     return rc;
 }
 
@@ -193,13 +207,16 @@ void rdmad_resumer_leave(struct rdmad_session *s) {
     struct rdmad_resume *r = s->resume, **at;
     if (!r)
         return;
+    pthread_mutex_lock(&s->lock);
+    s->resume = NULL; /* nobody wakes the thread by it any more */
+    pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&list_lock);
     while (r->resumer->busy == r)
         pthread_cond_wait(&changed, &list_lock);
-    for (at = &r->resumer->list; *at && *at != r; at = &(*at)->next)
+    for (at = &r->resumer->list; *at != r; at = &(*at)->next)
         ;
-    if (*at)
-        *at = r->next;
+    *at = r->next;
+    (void)eventfd_write(r->resumer->wake_fd, 1); /* it may have been the last one */
     pthread_mutex_unlock(&list_lock);
     rdmad_resume_free(r);
 }
