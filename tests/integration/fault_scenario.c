@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BYTES = 256 << 10, LEASED = 128 << 10, PIECE = 4096, LONG_PIECE = 96 << 10, CALL_MS = 2000 };
+enum { BYTES = 256 << 10, LEASED = 128 << 10, PIECE = 4096, LONG_PIECE = 96 << 10 };
 #define HANG_S (10u * test_patience())
 
 struct side {
@@ -27,6 +27,7 @@ struct run {
     struct side owner, lessee, neighbour; /* the neighbour is at the owner's daemon */
     const struct tdaemon *at_owner, *at_lessee;
     bool strict;
+    int call_ms; /* that a call may take */
     struct fault_report *report;
 };
 
@@ -230,7 +231,7 @@ static void notified(struct run *r, struct side *by, rdmad_lease *l, rdmad_lease
     uint32_t imm = 0;
     if (!ASK(r, by->s, rdmad_write_notify(l, 4096, by->memory, 64, 7)))
         return;
-    if (WAIT(r, rdmad_wait_notified(own, CALL_MS, &imm, NULL)) && imm != 7)
+    if (WAIT(r, rdmad_wait_notified(own, r->call_ms, &imm, NULL)) && imm != 7)
         wrong(r, "rdmad_wait_notified", "another number than was sent");
 }
 
@@ -251,7 +252,7 @@ static void leases(struct run *r) {
         return;
     canceled(r, &r->owner, own);
     if (ASK(r, r->lessee.s,
-            rdmad_lease_attach(r->lessee.s, rdmad_lease_uri(own), CALL_MS, &there))) {
+            rdmad_lease_attach(r->lessee.s, rdmad_lease_uri(own), r->call_ms, &there))) {
         put_and_get(r, &r->lessee, there, PIECE);
         put_and_get(r, &r->lessee, there, LONG_PIECE);
         all_shown(r);
@@ -289,14 +290,14 @@ static void names(struct run *r) {
     size_t n = 0;
     snprintf(where, sizeof(where), "rdmad://%s/", tdaemon_listen(r->at_owner));
     bool watching =
-        ASK(r, r->lessee.s, rdmad_names_watch(r->lessee.s, where, "fault-", CALL_MS, &watch));
+        ASK(r, r->lessee.s, rdmad_names_watch(r->lessee.s, where, "fault-", r->call_ms, &watch));
     rdmad_lease *l = grant(r);
     if (l &&
         ASK(r, r->lessee.s,
-            rdmad_names_list(r->lessee.s, where, "fault-", NULL, CALL_MS, listed, 4, &n)) &&
+            rdmad_names_list(r->lessee.s, where, "fault-", NULL, r->call_ms, listed, 4, &n)) &&
         n != 1)
         wrong(r, "rdmad_names_list", "not the one name that there is");
-    while (watching && l && WAIT(r, rdmad_next_event(r->lessee.s, CALL_MS, &event)) &&
+    while (watching && l && WAIT(r, rdmad_next_event(r->lessee.s, r->call_ms, &event)) &&
            event.type != RDMAD_EVENT_NAME_THERE && event.type != RDMAD_EVENT_NAME_GONE)
         ;
     if (watching)
@@ -318,7 +319,7 @@ struct connecting {
 
 static void *connect_there(void *arg) {
     struct connecting *c = arg;
-    c->rc = rdmad_connect(c->by->s, c->uri, RDMAD_CHANNEL_RELIABLE, CALL_MS, &c->channel);
+    c->rc = rdmad_connect(c->by->s, c->uri, RDMAD_CHANNEL_RELIABLE, c->r->call_ms, &c->channel);
     snprintf(c->text, sizeof(c->text), "%s", rdmad_last_error(c->by->s));
     __atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
     return NULL;
@@ -354,7 +355,7 @@ static void message(struct run *r, struct side *from, rdmad_channel *sends, stru
     struct rdmad_sqe *send = rdmad_ring_reserve(from->ring);
     if (!send || !ASK(r, from->s, rdmad_prep_send(from->ring, send, sends, from->memory, bytes, 6)))
         return;
-    rdmad_sqe_set_deadline(send, CALL_MS);
+    rdmad_sqe_set_deadline(send, (uint64_t)r->call_ms);
     bool sent =
         ASK(r, from->s, rdmad_ring_submit(from->ring)) && completes(r, "a SEND", from->ring, &cqe);
     if (!sent) { /* its receive would wait for ever */
@@ -383,7 +384,7 @@ static void channel(struct run *r, struct side *by, rdmad_service *service) {
 static void requested(struct run *r, struct side *by, rdmad_service *service) {
     rdmad_lease *l = NULL;
     if (!ASK(r, by->s,
-             rdmad_lease_request(by->s, rdmad_service_uri(service), PIECE, NULL, CALL_MS, &l)))
+             rdmad_lease_request(by->s, rdmad_service_uri(service), PIECE, NULL, r->call_ms, &l)))
         return;
     put_and_get(r, by, l, 512);
     if (!ASK(r, by->s, rdmad_lease_hand_over(l)))
@@ -409,6 +410,8 @@ static void services(struct run *r) {
 void fault_scenario(const struct tdaemon *owner, const struct tdaemon *lessee, bool strict,
                     struct fault_report *report) {
     struct run r = {.at_owner = owner, .at_lessee = lessee, .strict = strict, .report = report};
+    r.call_ms =
+        2000 * (strict ? (int)test_patience() : 1); /* where a fault has broken a link, too */
     *report = (struct fault_report){.refused = 0};
     bool there = side_open(&r, owner, &r.owner);
     there = side_open(&r, lessee, &r.lessee) && there;
