@@ -210,14 +210,31 @@ static void peers_find_it_at_the_port_that_the_kernel_chose(void) {
 
 /* Each has owners and lessees of the other's, and a channel goes each way. */
 struct both {
+    char config[64];
     struct tdaemon *d[2];
     struct load *load[2];
     struct chan_stream *stream[2];
 };
 
+/* Who is slow waits longer for the other daemon: in the guest, beside other work, one has taken
+ * four seconds to follow. */
+static void both_set_patience(struct both *b) {
+    snprintf(b->config, sizeof(b->config), "/tmp/rdmad-upgrade-XXXXXX");
+    int fd = mkstemp(b->config);
+    unsigned ms = 5000 * test_patience();
+    CHECK(fd >= 0 && dprintf(fd,
+                             "{\"peer\": {\"return_ms\": %u}, "
+                             "\"lease\": {\"attach_timeout_ms\": %u}}\n",
+                             ms, ms) > 0,
+          "%s: %s", b->config, strerror(errno));
+    close(fd);
+}
+
 static void both_start(struct both *b) {
-    b->d[0] = tdaemon_start("127.0.0.1", NULL);
-    b->d[1] = tdaemon_start("127.0.0.2", NULL);
+    const char *args[] = {"--config", b->config, NULL};
+    both_set_patience(b);
+    b->d[0] = tdaemon_start("127.0.0.1", args);
+    b->d[1] = tdaemon_start("127.0.0.2", args);
     for (unsigned i = 0; i < 2; i++) /* they fork, so before there are threads */
         b->load[i] = load_prepare(b->d[i], b->d[!i]);
     for (unsigned i = 0; i < 2; i++) {
@@ -244,6 +261,7 @@ static void both_end(struct both *b) {
         load_end(b->load[i]);
     for (unsigned i = 0; i < 2; i++)
         tdaemon_stop(b->d[i]);
+    unlink(b->config);
 }
 
 static void upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else(void) {
