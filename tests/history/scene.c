@@ -110,13 +110,15 @@ rdmad_lease *program_mend(struct program *p, rdmad_lease *lease, const char *uri
     rdmad_lease_get_info(lease, &info);
     if (!info.ended)
         return lease;
-    __atomic_fetch_add(&p->board->handles_ended, 1, __ATOMIC_SEQ_CST);
-    printf("  client %u at daemon %u, after %" PRIu64
-           " ms: a handle ended with %s: %s; its last op: "
-           "%s\n",
-           p->client, p->daemon, (record_now_ns() - p->board->begun_ns) / 1000000,
-           rdmad_errname(info.ended), p->ended, said);
-    fflush(stdout);
+    if (program_goes_on(p)) { /* else its owner may have been the first to end */
+        __atomic_fetch_add(&p->board->handles_ended, 1, __ATOMIC_SEQ_CST);
+        printf("  client %u at daemon %u, after %" PRIu64
+               " ms: a handle ended with %s: %s; its last op: "
+               "%s\n",
+               p->client, p->daemon, (record_now_ns() - p->board->begun_ns) / 1000000,
+               rdmad_errname(info.ended), p->ended, said);
+        fflush(stdout);
+    }
     rdmad_lease_free(lease);
     return program_attach(p, uri);
 }
