@@ -210,7 +210,7 @@ static void peers_find_it_at_the_port_that_the_kernel_chose(void) {
 
 /* Each has owners and lessees of the other's, and a channel goes each way. */
 struct both {
-    char config[64];
+    char config[2][64];
     struct tdaemon *d[2];
     struct load *load[2];
     struct chan_stream *stream[2];
@@ -218,23 +218,13 @@ struct both {
 
 /* Who is slow waits longer for the other daemon: in the guest, beside other work, one has taken
  * four seconds to follow. */
-static void both_set_patience(struct both *b) {
-    snprintf(b->config, sizeof(b->config), "/tmp/rdmad-upgrade-XXXXXX");
-    int fd = mkstemp(b->config);
-    unsigned ms = 5000 * test_patience();
-    CHECK(fd >= 0 && dprintf(fd,
-                             "{\"peer\": {\"return_ms\": %u}, "
-                             "\"lease\": {\"attach_timeout_ms\": %u}}\n",
-                             ms, ms) > 0,
-          "%s: %s", b->config, strerror(errno));
-    close(fd);
-}
-
 static void both_start(struct both *b) {
-    const char *args[] = {"--config", b->config, NULL};
-    both_set_patience(b);
-    b->d[0] = tdaemon_start("127.0.0.1", args);
-    b->d[1] = tdaemon_start("127.0.0.2", args);
+    const unsigned ms = 5000 * test_patience();
+    char patient[128];
+    snprintf(patient, sizeof(patient),
+             "{\"peer\": {\"return_ms\": %u}, \"lease\": {\"attach_timeout_ms\": %u}}", ms, ms);
+    b->d[0] = start_with_settings("127.0.0.1", b->config[0], patient);
+    b->d[1] = start_with_settings("127.0.0.2", b->config[1], patient);
     for (unsigned i = 0; i < 2; i++) /* they fork, so before there are threads */
         b->load[i] = load_prepare(b->d[i], b->d[!i]);
     for (unsigned i = 0; i < 2; i++) {
@@ -259,9 +249,10 @@ static void both_end(struct both *b) {
     }
     for (unsigned i = 0; i < 2; i++)
         load_end(b->load[i]);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2; i++) {
         tdaemon_stop(b->d[i]);
-    unlink(b->config);
+        unlink(b->config[i]);
+    }
 }
 
 static void upgrades_of_two_daemons_in_turn_cost_a_pause_and_nothing_else(void) {
@@ -340,24 +331,21 @@ static void a_porter_that_ends_later_is_waited_for(void) {
 
 /* The sockets of tenants stay, too; one that is no tenant any more is refused from then on. */
 static void tenants_sockets_stay_as_well(void) {
-    char config[64] = "/tmp/rdmad-upgrade-XXXXXX", path[256];
-    int fd = mkstemp(config);
+    char config[64], path[256];
     static const char two[] = "{\"sockets\": [{\"tenant\": \"blue\"}, {\"tenant\": \"red\"}]}",
                       one[] = "{\"sockets\": [{\"tenant\": \"blue\"}]}";
-    CHECK(fd >= 0 && pwrite(fd, two, strlen(two), 0) > 0, "%s: %s", config, strerror(errno));
-    struct tdaemon *d = tdaemon_start("127.0.0.1", (const char *const[]){"--config", config, NULL});
+    struct tdaemon *d = start_with_settings("127.0.0.1", config, two);
     ino_t blue = inode_of(d, "tenants/blue/rdmad.sock"),
           red = inode_of(d, "tenants/red/rdmad.sock");
     upgrade_now(d);
     CHECK(blue == inode_of(d, "tenants/blue/rdmad.sock") &&
               red == inode_of(d, "tenants/red/rdmad.sock"),
           "a tenant's socket was made anew");
-    CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, one, strlen(one), 0) > 0, "%s", strerror(errno));
+    settings_write(config, one);
     upgrade_now(d);
     CHECK(blue == inode_of(d, "tenants/blue/rdmad.sock"), "blue's socket was made anew");
     snprintf(path, sizeof(path), "%s/tenants/red/rdmad.sock", tdaemon_dir(d));
     CHECK(access(path, F_OK) != 0, "%s is still there", path);
-    close(fd);
     unlink(config);
     tdaemon_stop(d);
 }
@@ -517,18 +505,15 @@ static void name_a_file_as_nobody(void *arg) {
 }
 
 static void only_root_and_the_daemons_user_name_a_file(void) {
-    char config[64] = "/tmp/rdmad-upgrade-XXXXXX";
+    char config[64];
     static const char act[] =
         "{\"policy\": {\"users\": [{\"match\": {\"uid\": 65534}, \"admin\": \"act\"}]}}";
     struct copy c;
     if (geteuid())
         skip("only root can be another user");
-    int fd = mkstemp(config);
-    CHECK(fd >= 0 && pwrite(fd, act, strlen(act), 0) > 0, "%s: %s", config, strerror(errno));
-    c.d = tdaemon_start("127.0.0.1", (const char *const[]){"--config", config, NULL});
+    c.d = start_with_settings("127.0.0.1", config, act);
     CHECK(chmod(tdaemon_dir(c.d), 0755) == 0, "%s", strerror(errno));
     client_expect_ok(client_fork(name_a_file_as_nobody, &c));
-    close(fd);
     unlink(config);
     tdaemon_stop(c.d);
 }

@@ -83,3 +83,17 @@ void program_file_expect(const struct program_file *f, const struct tdaemon *d) 
     CHECK(is.st_ino == is_to_be.st_ino && is.st_dev == is_to_be.st_dev,
           "the daemon at %s runs another file than %s", tdaemon_listen(d), f->path);
 }
+
+void settings_write(const char *path, const char *settings) {
+    FILE *f = fopen(path, "we");
+    CHECK(f && fputs(settings, f) >= 0 && fclose(f) == 0, "%s: %s", path, strerror(errno));
+}
+
+struct tdaemon *start_with_settings(const char *host, char path[64], const char *settings) {
+    snprintf(path, 64, "/tmp/rdmad-upgrade-XXXXXX");
+    int fd = mkstemp(path);
+    CHECK(fd >= 0, "%s: %s", path, strerror(errno));
+    close(fd);
+    settings_write(path, settings);
+    return tdaemon_start(host, (const char *const[]){"--config", path, NULL});
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upgrades.h - a daemon becomes the next one, as an operator has it: its program file is exchanged,
- * and rdmactl upgrade is asked for that.
+ * and rdmactl upgrade is asked for that. It may have settings of its own.
  */
 #ifndef RDMAD_TEST_UPGRADES_H
 #define RDMAD_TEST_UPGRADES_H
@@ -12,6 +12,10 @@
 json_t *upgrade_try(struct tdaemon *d, char *said, size_t size);
 /* It must be good, by the same process. How long clients waited, in ms, as the daemon saw it. */
 double upgrade_now(struct tdaemon *d);
+
+/* A daemon whose settings are in a file that the test may write anew, and removes. */
+struct tdaemon *start_with_settings(const char *host, char path[64], const char *settings);
+void settings_write(const char *path, const char *settings);
 
 /* A program file that is the test's to exchange. */
 struct program_file {
