@@ -13,9 +13,9 @@
  * child's rdmad_close leaves all of it alone.
  *
  * Only the lists' own locks and that of ended objects are taken around fork. The child begins with
- * fresh ones of the locks that all sessions share, for those that it opens itself, and of each
- * session's own. A public call that would need any other of an inherited session, or wait for what
- * only the parent's threads can do, looks first whether it is one.
+ * fresh ones of the other locks that all sessions share, for those that it opens itself, and of
+ * each session's own. A public call that would need any other of an inherited session, or wait for
+ * what only the parent's threads can do, looks first whether it is one.
  */
 #include "libclient/session/fork.h"
 #include "libclient/arena/magazine.h"
@@ -90,8 +90,8 @@ static void fork_in_child(void) {
     rdmad_resumers_in_child();
     rdmad_magazines_in_child();
     rdmad_guard_lock_in_child();
-    pthread_mutex_init(&sessions_lock, NULL);
     sessions = NULL;
+    pthread_mutex_unlock(&sessions_lock);
     for (; s; s = s->next)
         fork_leave_session(s);
 }

@@ -233,11 +233,11 @@ void rdmad_resumers_in_parent(void) {
 
 /* What they were stays where it is, like all of an inherited session. */
 void rdmad_resumers_in_child(void) {
-    pthread_mutex_init(&list_lock, NULL);
-    pthread_cond_init(&changed, NULL);
+    pthread_cond_init(&changed, NULL); /* threads of the parent may have waited */
     for (struct rdmad_resumer *w = resumers; w; w = w->next) {
         close(w->wake_fd);
         w->wake_fd = -1;
     }
     resumers = NULL;
+    pthread_mutex_unlock(&list_lock);
 }
