@@ -150,14 +150,14 @@ struct rdmad_options {
  * close), leases that were requested (they end), and sessions with pools of huge pages, which are
  * lost. If no daemon comes within call_timeout_ms the session is lost, as it is at once when the
  * daemon ends it. One that comes and says nothing for 10 s has not come, and is tried again. The
- * library has a thread for that, one for each daemon. Where none can be made, and at an older
- * daemon that offers nothing of that, sessions end with their daemon. Errors: RDMAD_E_NO_DAEMON:
- * nothing answers at that place, or its socket may not be opened by this user. RDMAD_E_PERM: the
- * policy does not admit this user. RDMAD_E_LIMIT: the user, or the machine, has as many sessions as
- * it may. RDMAD_E_NAME: options.name is too long. RDMAD_E_INVAL: another option is not valid.
- * RDMAD_E_VERSION: library and daemon have no version of their protocol in common.
- * RDMAD_E_SHUTDOWN: the daemon is stopping. RDMAD_E_SYSTEM: a socket or a descriptor could not be
- * made. */
+ * library has a thread for that, one for each daemon. Where none can be made, and at a daemon that
+ * is too old for that, sessions end with their daemon.
+ * Errors: RDMAD_E_NO_DAEMON: nothing answers at that place, or its socket may not be opened by
+ * this user. RDMAD_E_PERM: the policy does not admit this user. RDMAD_E_LIMIT: the user, or the
+ * machine, has as many sessions as it may. RDMAD_E_NAME: options.name is too long. RDMAD_E_INVAL:
+ * another option is not valid. RDMAD_E_VERSION: library and daemon have no version of their
+ * protocol in common. RDMAD_E_SHUTDOWN: the daemon is stopping. RDMAD_E_SYSTEM: a socket or a
+ * descriptor could not be made. */
 RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **out);
 
 /* Ends the session with all that belongs to it: rings, pools (also their memory: pointers into them
