@@ -39,6 +39,8 @@ def uncomment(block):
             paragraphs.append([])
         elif line.startswith("Errors: "):
             paragraphs.append([line])
+        elif " Errors: " in line:
+            die(f"\"Errors:\" is to begin its line: {line}")
         else:
             paragraphs[-1].append(line)
     return [p for p in paragraphs if p]
