@@ -381,11 +381,12 @@ void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_
                         struct plane_session *peer);
 /* A reliable channel to a peer has lost its way there: what it has on the way ends, as unknown
  * where nobody knows, and its SENDs that have not left and its RECVs wait for another. done:
- * nothing of it uses the lane or reaches its buffers any more. */
+ * nothing of it uses the lane or reaches its buffers any more; or RDMAD_E_PEER_LOST: its other end
+ * has ended, and it ends with that. */
 void plane_channel_rest(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
 /* It has rested, or was added without a lane: it is to be opened next, over that lane or (NULL) to
  * an end on this daemon; messages to it name another number. RDMAD_E_PEER_LOST: the lane is of
- * another fabric than the one before, or there is none any more. */
+ * another fabric than the one before, or there is none any more; or its other end has ended. */
 void plane_channel_way(struct plane_session *s, uint64_t handle, uint64_t number,
                        struct plane_lane *lane, uint64_t peer_in, plane_done *done, void *arg);
 /* linger: sends submitted before are delivered first, and the other end is told that there are no

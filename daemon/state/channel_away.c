@@ -216,8 +216,8 @@ static bool set_bound(struct channel *ch) {
 
 static void plane_rested(void *arg, const struct error *result) {
     struct channel *ch = arg;
-    (void)result;
-    if (channel_rested(ch) || !channel_may_return(ch))
+    bool over = result && result->code; /* its worker knows more than we do, or did */
+    if (channel_rested(ch) || over || !channel_may_return(ch))
         return; /* its ops hear of its end */
     ch->ops->rested(ch);
     away_begin(ch);

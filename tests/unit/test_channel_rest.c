@@ -484,3 +484,39 @@ Test(channel_rest_told, the_completion_is_published_before_the_acknowledgement_l
     cr_assert_gt(acknowledgements, 8);
     done();
 }
+
+/* ---- an end that is over ------------------------------------------------------------------------
+ */
+
+/* It is being closed, with SENDs that nobody takes; its worker has heard the other end's last word,
+ * of which the control thread does not know, and gives it another way. */
+static void way_after_its_end(bool rest, bool way) {
+    struct chan_end *a = &c.end[A];
+    struct rig_answer ended = {0}, rested = {0}, there = {0};
+    for (unsigned i = 0; i < 100; i++)
+        send(i, SMALL);
+    run(NSEC_PER_MSEC);
+    plane_channel_end(a->client.session, CHAN_HANDLE, RDMAD_E_CLOSED, true, rig_done, &ended);
+    run(NSEC_PER_MSEC);
+    cr_assert_not(ended.done, "it was to linger");
+    channel_lost(chan_of(&c, A), RDMAD_E_PEER_LOST, "as the test has it");
+    if (rest)
+        plane_channel_rest(a->client.session, CHAN_HANDLE, rig_done, &rested);
+    if (way)
+        plane_channel_way(a->client.session, CHAN_HANDLE, a->number + 1, a->lane, a->peer_in,
+                          rig_done, &there);
+    cr_expect_eq(rest ? rig_await(&rig, &rested) : 0, rest ? RDMAD_E_PEER_LOST : 0);
+    cr_expect_eq(way ? rig_await(&rig, &there) : 0, way ? RDMAD_E_PEER_LOST : 0);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    for (unsigned i = 0; i < 100; i++)
+        cr_assert_eq(chan_wait(&c, A).status, RDMAD_E_PEER_LOST);
+    done();
+}
+
+Test(channel_rest, an_end_whose_other_end_is_over_does_not_rest_to_be_found_again) {
+    way_after_its_end(true, false);
+}
+
+Test(channel_rest, an_end_whose_other_end_is_over_gets_no_other_way) {
+    way_after_its_end(false, true);
+}

@@ -148,6 +148,22 @@ Test(peer_chan_return, who_asks_for_an_end_that_was_closed_meanwhile_hears_that_
     expect_refused(&m, RDMAD_E_CANCELED);
 }
 
+/* Its worker knows of the other end's end, and we do not yet. */
+Test(peer_chan_return, an_end_that_is_being_closed_and_whose_other_end_is_over_is_found_no_more) {
+    struct rig_done let_go = {0};
+    struct peer_msg m = asks(PEER_MSG_CHAN_AGAIN, REF + 1);
+    accepted();
+    channel_close(ch, true, rig_done, &let_go);
+    AWAIT(fake_pending(FAKE_CHANNEL_END) == 1);
+    say_end(in, ch->number, false, RDMAD_E_TIMEOUT);
+    AWAIT(fake_pending(FAKE_CHANNEL_REST) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_REST, -1), RDMAD_E_PEER_LOST);
+    expect_refused(&m, RDMAD_E_NO_LEASE);
+    cr_expect_neq(ch->way, CHANNEL_AWAY);
+    fake_answer_all();
+    cr_expect_eq(let_go.calls, 1);
+}
+
 Test(peer_chan_return, keys_that_are_made_up_leave_nothing) {
     accepted();
     lose_both();
@@ -291,6 +307,20 @@ Test(peer_chan_return, an_end_whose_session_goes_is_bound_no_more) {
     in = raw_greet();
     goes();
     say_bind(m.chan_req.ref, REF + 1, 42);
+    expect_no_way();
+    fake_answer_all();
+    expect_end(out, m.chan_req.ref, true, RDMAD_E_CANCELED);
+}
+
+Test(peer_chan_return, an_end_whose_session_goes_is_bound_once_however_often_that_is_said) {
+    connected();
+    lose_both();
+    struct peer_msg m = asked_again();
+    in = raw_greet();
+    goes();
+    for (unsigned i = 0; i < 2; i++)
+        say_bind(m.chan_req.ref, REF + 1, 42);
+    expect_end(in, REF + 1, false, RDMAD_E_PEER_LOST); /* the second is told so */
     expect_no_way();
     fake_answer_all();
     expect_end(out, m.chan_req.ref, true, RDMAD_E_CANCELED);

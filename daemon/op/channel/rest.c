@@ -81,9 +81,13 @@ static void way_first(struct op_channel *ch, struct op_lane *lane) {
         send_begin_window(list_entry(pos, struct op_send, node));
 }
 
+bool op_channel_wants_way(const struct op_channel *ch) {
+    return ch->sync.state == SYNC_CLOSED && !ch->sync.resting && !ch->lane && !channel_over(ch);
+}
+
 void op_channel_way(struct op_channel *ch, uint64_t number, struct op_lane *lane,
                     uint64_t peer_in) {
-    assert(ch->sync.state == SYNC_CLOSED && !ch->sync.resting && !ch->lane);
+    assert(op_channel_wants_way(ch));
     list_remove(&ch->hash_node);
     ch->number = number;
     channels_add(ch);

@@ -25,7 +25,9 @@ void op_channel_rest(struct op_channel *ch);
 bool op_channel_rested(struct op_channel *ch);
 void channel_rest_run(struct op_channel *ch); /* its turn, while it is resting */
 
-/* It has rested, or had no way yet: messages to number come by peer_in from now on, and its own go
+/* Whether it has rested, or had no way yet, and there is still another end. */
+bool op_channel_wants_way(const struct op_channel *ch);
+/* It wants a way, and has one: messages to number come by peer_in from now on, and its own go
  * by lane; NULL: the other end is on this daemon. To be opened next. */
 void op_channel_way(struct op_channel *ch, uint64_t number, struct op_lane *lane, uint64_t peer_in);
 

@@ -50,6 +50,10 @@ static void apply_channel_rest(struct call *c) {
         call_finish(c);
         return;
     }
+    if (channel_over(about->channel)) { /* it ends, and gets no other way */
+        call_fail(c, RDMAD_E_PEER_LOST, "channel: its other end is over");
+        return;
+    }
     op_channel_rest(about->channel);
     call_wait(c, rest_settled);
 }
@@ -63,8 +67,15 @@ static void apply_channel_way(struct call *c) {
                   "channel: its peer is not reached over its fabric any more");
         return;
     }
-    if (may_begin(c, ch))
-        op_channel_way(ch, about->number, lane, about->peer_in);
+    if (!may_begin(c, ch)) {
+        call_finish(c);
+        return;
+    }
+    if (!op_channel_wants_way(ch)) {
+        call_fail(c, RDMAD_E_PEER_LOST, "channel: it has its way, or its other end is over");
+        return;
+    }
+    op_channel_way(ch, about->number, lane, about->peer_in);
     call_finish(c);
 }
 

@@ -185,8 +185,8 @@ void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
     struct chan *c = chan_by_number(p, m->ref);
     struct error why;
 
-    if (!c || c->acceptor || c->stage != CHAN_ASKED || !chan_same_token(c->token, m->token) ||
-        !chan_same_node(c->out, p)) {
+    if (!c || c->acceptor || c->stage != CHAN_ASKED || c->in ||
+        !chan_same_token(c->token, m->token) || !chan_same_node(c->out, p)) {
         chan_send_end(p, m->number, false, RDMAD_E_PEER_LOST,
                       "nobody waits for this channel (any more), or its token is another");
         return;
