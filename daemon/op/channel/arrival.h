@@ -53,6 +53,7 @@ static inline bool arrival_done(const struct op_arrival *a) {
 /* Nothing is written into its receive any more; status says how that ended. */
 static inline void arrival_end(struct op_arrival *a, int status) {
     assert(a->state == ARRIVAL_LANDING || a->state == ARRIVAL_READING);
+    a->channel->in.landings -= a->state == ARRIVAL_LANDING;
     a->state = ARRIVAL_ENDED;
     a->status = status;
 }

@@ -77,6 +77,7 @@ struct channel_out {
 struct channel_in {
     struct list recvs;          /* of struct op: posted, and no message has come for them */
     struct list arrivals;       /* of struct op_arrival, by number */
+    uint32_t landings;          /* how many of them are LANDING */
     uint32_t posted;            /* length of recvs */
     bool refusing;              /* drops all but number expect */
     uint64_t rollback;          /* from this number on arrivals are to be refused; NEVER: none */
@@ -88,6 +89,7 @@ struct channel_in {
 /* What the other end is to be told of that: turn. */
 struct channel_due {
     bool state;             /* the state */
+    bool rekey;             /* what there is of sent and waiting, by another link or epoch */
     uint32_t acks;          /* messages that are over and not told of */
     uint32_t ack_turns;     /* how long these waited */
     uint32_t ack_skips;     /* how many of the next are not to wait */

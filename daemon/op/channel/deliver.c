@@ -74,8 +74,8 @@ static bool void_now(struct op_channel *ch, const struct channel_message *m, uin
     ch->sync.peer_epoch = m->state.epoch;
     ch->via = number;
     ch->due.state = true;
+    ch->due.rekey = true; /* by the same link, too: what crossed this is of an epoch gone by */
     landings_void(ch);
-    sends_rekey(ch); /* by the same link, too: what crossed this is of an epoch gone by */
     return false;
 }
 

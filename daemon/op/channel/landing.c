@@ -19,6 +19,7 @@ struct fabric_landing *landing_start(struct op_arrival *a) {
     a->landing_at = (struct fabric_landing){.base = a->op->local};
     assert(a->state == ARRIVAL_NEW);
     a->state = ARRIVAL_LANDING;
+    a->channel->in.landings++;
     return &a->landing_at;
 }
 
@@ -29,10 +30,14 @@ void landing_stop(struct op_arrival *a, int status) {
     arrival_end(a, status);
 }
 
-/* The other end would not hear of it otherwise before the connection is known to be broken. */
+/* The other end would not hear of it otherwise before the connection is known to be broken. They
+ * are the last that came: nothing else comes by a connection meanwhile. */
 void landings_void(struct op_channel *ch) {
-    list_for_each (pos, &ch->in.arrivals)
+    struct list *all = &ch->in.arrivals;
+    for (struct list *pos = all->prev; ch->in.landings; pos = pos->prev) {
+        assert(pos != all);
         landing_stop(list_entry(pos, struct op_arrival, node), RDMAD_E_PEER_LOST);
+    }
 }
 
 void channel_landed(struct fabric_landing *landing, int status) {

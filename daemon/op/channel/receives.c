@@ -221,8 +221,18 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
     return NULL;
 }
 
+/* From whichever end is nearer. */
 static struct op_arrival *arrival_find(struct op_channel *ch, uint64_t seq) {
-    list_for_each (pos, &ch->in.arrivals) {
+    struct list *all = &ch->in.arrivals;
+    if (list_empty(all))
+        return NULL;
+    uint64_t first = list_entry(all->next, struct op_arrival, node)->seq;
+    uint64_t last = list_entry(all->prev, struct op_arrival, node)->seq;
+    if (seq < first || seq > last)
+        return NULL;
+    bool up = seq - first < last - seq;
+    for (struct list *pos = up ? all->next : all->prev; pos != all;
+         pos = up ? pos->next : pos->prev) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         if (a->seq == seq)
             return a;

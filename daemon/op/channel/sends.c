@@ -105,6 +105,7 @@ const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
 }
 
 void sends_rekey(struct op_channel *ch) {
+    ch->due.rekey = false;
     list_for_each (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         s->due = !s->large         ? SEND_DUE_NOTHING

@@ -133,6 +133,8 @@ static unsigned turn_run(struct op_channel *ch, bool *again) {
         read_inbox(ch);
     if (ch->sync.resting)
         channel_rest_run(ch);
+    if (ch->due.rekey && !channel_over(ch))
+        sends_rekey(ch);
     end_ops(ch);
     receives_run(ch);
     if (ops > ch->ops)
