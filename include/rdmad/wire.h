@@ -449,12 +449,13 @@ struct rdmad_part_resume_req {
  * program's own: with more set, BUDGET_RESUME goes on with that. What was requested of it has ended
  * with the daemon. The reply is struct rdmad_service_listen_rep. */
 #define RDMAD_KEPT_PER_REQUEST 64u
+struct rdmad_kept_range {
+    uint64_t offset, length;
+};
 struct rdmad_kept { /* ranges of the budget's pool that were handed over and not given back */
     uint32_t count;
     uint32_t more; /* 1: there are others */
-    struct {
-        uint64_t offset, length;
-    } range[RDMAD_KEPT_PER_REQUEST];
+    struct rdmad_kept_range range[RDMAD_KEPT_PER_REQUEST];
 };
 struct rdmad_service_resume_req {
     struct rdmad_service_listen_req listen;

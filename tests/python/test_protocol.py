@@ -395,7 +395,8 @@ class Agrees(unittest.TestCase):
         self.assertEqual(OPS, self.named("RDMAD_OP_"))
         bodies = {b for r in REQUESTS.values() for b in r[1:]} | {b for _, b in EVENTS.values()}
         self.assertEqual(bodies - set(LAYOUTS), {"-"})
-        parts = {"sqe", "cqe", "msg_header", "ring_client", "ring_daemon", "name_entry", "part", "kept"}
+        parts = {"sqe", "cqe", "msg_header", "ring_client", "ring_daemon", "name_entry", "part", "kept",
+                 "kept_range"}
         left = {n for n in LAYOUTS if "resume" not in n and not n.startswith("channel_proof")} - bodies - parts
         self.assertEqual(left, set(), "no message of the page has these")
 
