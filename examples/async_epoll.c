@@ -65,7 +65,7 @@ static void take_events(struct reader *r) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
 
     while (rdmad_next_event(r->session, 0, &e) == 0) {
-        if (e.type != RDMAD_EVENT_LEASE_RENEWED)
+        if (e.type == RDMAD_EVENT_LEASE_ENDED)
             errx(1, "%s", e.text);
     }
 }

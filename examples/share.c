@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     do {
         if (rdmad_next_event(s, -1, &e))
             errx(1, "%s", rdmad_last_error(s));
-    } while (e.type == RDMAD_EVENT_LEASE_RENEWED);
+    } while (e.type != RDMAD_EVENT_LEASE_ENDED);
     fprintf(stderr, "%s\n", e.text);
     rdmad_close(s);
     return 0;

@@ -78,7 +78,7 @@ static void run(const char *uri) {
     while (ring.in_flight()) {
         if (ring.arm() && epoll_wait(epoll, &ready, 1, -1) == 1) {
             while (auto event = s.next_event(0))
-                if (event->type != RDMAD_EVENT_LEASE_RENEWED)
+                if (event->type == RDMAD_EVENT_LEASE_ENDED)
                     throw std::runtime_error(event->text);
         }
         ring.run(0);
