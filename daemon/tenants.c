@@ -92,8 +92,10 @@ static int tenant_spec(const struct state *st, const struct rule_socket *s, each
 }
 
 static int no_user(const struct rule_socket *s, const char *path, struct error *err) {
-    return error_errno(err, RDMAD_E_CONFIG, "%s: cannot be given to uid %u", path,
-                       (unsigned)s->user);
+    return error_set(err, RDMAD_E_CONFIG,
+                     "%s cannot be given to uid %u (%s), which takes CAP_CHOWN: leave out \"user\" "
+                     "and \"uid\", and say by \"mode\" who may connect",
+                     path, (unsigned)s->user, strerror(errno));
 }
 
 static int tenant_listen(struct tenant *t, struct state *st, const struct rule_socket *s,

@@ -135,7 +135,7 @@ void doctor_check_version(struct exam *e) {
         return;
     }
     exam_say(e, WARNING, "the daemon is %s, rdmactl is %s", daemon, RDMAD_VERSION);
-    exam_next(e, "restart the daemon after an upgrade");
+    exam_next(e, "rdmactl upgrade has the daemon become the installed version");
 }
 
 /* The row of the device in use; NULL when none is. */
@@ -239,6 +239,7 @@ void doctor_check_retries(struct exam *e) {
 void doctor_check_listen(struct exam *e) {
     const char *host = exam_fact_text(e, "listen", "host");
     int port = (int)json_integer_value(exam_fact(e, "listen", "port"));
+    bool identity = exam_fact_text(e, "identity", "name")[0];
     if (json_is_false(exam_fact(e, "listen", "reachable"))) {
         exam_say(e, BAD,
                  "no interface has the address of %s port %d: no peer can reach this daemon", host,
@@ -248,10 +249,12 @@ void doctor_check_listen(struct exam *e) {
     }
     if (!strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost")) {
         exam_say(e, NOTE, "%s port %d: only daemons of this machine can connect", host, port);
-        exam_next(e, "--listen HOST:PORT opens it to others");
+        exam_next(e, identity ? "set \"listen\" to a HOST:PORT of others' and restart rdmad"
+                              : "make an identity first (rdmactl cluster init or join), then set "
+                                "\"listen\" and restart rdmad");
         return;
     }
-    if (exam_fact_text(e, "identity", "name")[0]) {
+    if (identity) {
         exam_say(e, GOOD, "%s port %d takes daemons that prove who they are", host, port);
         return;
     }

@@ -65,8 +65,8 @@ static int tracers_check_room(const struct ctl_call *call, struct error *err) {
     }
     if (all >= TRACERS_MAX)
         return error_set(err, RDMAD_E_LIMIT,
-                         "%u trace already, and each costs every op something; wait for one of "
-                         "them to end",
+                         "%u trace already, which is the most, for each costs every op something; "
+                         "wait for one of them to end",
                          all);
     if (ctl_may_act(call) || (!own && plain < TRACERS_MAX / 2))
         return 0;

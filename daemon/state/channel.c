@@ -105,6 +105,13 @@ static void channel_free(struct channel *ch) {
     session_release(s);
 }
 
+static int channel_no_room(const struct slots *all, uint64_t number, struct error *err) {
+    if (!number && all->used >= all->max)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "rdmad has %u channels, and can have no more: close some", all->used);
+    return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel");
+}
+
 /* handle 0: any. */
 static int channel_make(struct session *s, uint64_t handle, uint32_t kind,
                         struct session_waiter opening, struct channel **out, struct error *err) {
@@ -124,7 +131,7 @@ static int channel_make(struct session *s, uint64_t handle, uint32_t kind,
         ch->number = slots_add(&st->channels, ch);
     }
     if (!rc && (!ch->handle || !ch->number))
-        rc = error_set(err, RDMAD_E_NOMEM, "no room for one more channel in the daemon's table");
+        rc = channel_no_room(&st->channels, ch->number, err);
     if (rc) {
         if (ch->handle)
             slots_remove(&s->channels, ch->handle);

@@ -103,10 +103,13 @@ static int session_fail_dial(struct rdmad_session *s, const char *path) {
     case EACCES:
     case EPERM:
         return rdmad_fail(s, RDMAD_E_NO_DAEMON,
-                          "this user may not open %s: ask for membership of its group", path);
+                          "this user may not open %s: ask for membership of the group that it "
+                          "belongs to (ls -l)",
+                          path);
     case EAGAIN:
         return rdmad_fail(s, RDMAD_E_NO_DAEMON,
-                          "rdmad does not accept connections on %s: it is stopped or overloaded",
+                          "rdmad does not accept connections on %s: it is stopped or overloaded; "
+                          "try again, or see what rdmactl doctor says",
                           path);
     default:
         return rdmad_fail_errno(s, RDMAD_E_NO_DAEMON, "cannot connect to %s", path);

@@ -125,6 +125,17 @@ Test(channel, who_connects_to_nothing_is_told) {
     cr_expect_eq(rig.st.quota.total.used[QUOTA_CHANNELS], 0);
 }
 
+Test(channel, one_more_than_a_daemon_can_have_is_refused_by_number_and_charged_to_nobody) {
+    struct error err;
+    rig.st.channels.max = 1;
+    connect_a();
+    uint64_t used = rig.st.quota.total.used[QUOTA_CHANNELS];
+    cr_expect_eq(channel_new(b, RDMAD_CHANNEL_RELIABLE, rig_done, &db, &cb, &err), RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(err.text, "has 1 channels, and can have no more"), "%s", err.text);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_CHANNELS], used);
+    cr_expect_eq(b->channels.used, 0);
+}
+
 Test(channel, a_reject_has_the_services_words) {
     struct error why;
     connect_a();

@@ -129,8 +129,8 @@ static bool room_fits_share(const struct peer *p, unsigned free, struct error *e
     else
         error_set(err, RDMAD_E_LIMIT,
                   "%u daemons are connected to %s from %s, which is its share of half of peer.max "
-                  "(%" PRIu64 ")",
-                  own, st->node_name, p->ip, st->config->max_peers);
+                  "(%" PRIu64 "); end some of them, or raise peer.max at %s",
+                  own, st->node_name, p->ip, st->config->max_peers, st->node_name);
     return false;
 }
 
