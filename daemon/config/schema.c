@@ -44,7 +44,8 @@ const struct setting settings[] = {
     TEXT("identity.dir", identity_dir, "", NULL, RESTART,
          "Where this node's certificate is, its key and whom it trusts (rdmactl cluster init or "
          "join makes them). Daemons with an identity talk to each other by TLS 1.3, and to no "
-         "others. Empty: identity/ beside the configuration, or /etc/rdmad/identity."),
+         "others. Empty: identity/ beside the configuration, or rdmad/identity if that is in a "
+         "directory named etc; without one /etc/rdmad/identity."),
     TEXT("log_level", log_level, "info", setting_check_log_level, RELOAD,
          "The least important level to log: error, warning, notice, info or debug."),
     TEXT("audit.file", audit_file, "", setting_check_absolute, RELOAD,
@@ -75,7 +76,8 @@ const struct setting settings[] = {
            "A worker looks for new work at least this long before it sleeps; shorter where other "
            "programs want its CPU."),
     NUMBER("spin.max_us", spin_max_us, 0, 1000000, 200, "us", RELOAD,
-           "And at most this long, when looking has paid off lately."),
+           "The longest that a worker looks for new work before it sleeps, when that has paid off "
+           "lately."),
     NUMBER("spin.client_us", client_spin_us, 0, 1000000, 200, "us", RELOAD,
            "What clients are advised to spin for at most before they sleep."),
 
@@ -98,9 +100,10 @@ const struct setting settings[] = {
            "Leased memory that other daemons may reach, counted once for each lessee: devices "
            "register it anew for each. 0: 16 times limits.pool_bytes."),
     NUMBER("limits.registered_bytes_per_uid", max_registered_bytes_uid, 0, BYTES_MAX, 0, "bytes",
-           RELOAD, "Of leases of one user. 0: 16 times limits.pool_bytes_per_uid."),
+           RELOAD, "limits.registered_bytes of one user. 0: 16 times limits.pool_bytes_per_uid."),
     NUMBER("limits.registered_bytes_per_session", max_registered_bytes_session, 0, BYTES_MAX, 0,
-           "bytes", RELOAD, "Of leases of one session. 0: 16 times limits.pool_bytes_per_session."),
+           "bytes", RELOAD,
+           "limits.registered_bytes of one session. 0: 16 times limits.pool_bytes_per_session."),
     NUMBER("limits.pools_per_session", max_pools_session, 1, 65536, 256, "", RELOAD,
            "Pools of one session."),
     NUMBER("limits.pools_per_uid", max_pools_uid, 0, 1 << 26, 0, "", RELOAD,
@@ -135,14 +138,18 @@ const struct setting settings[] = {
            "Transfers and sends in flight of all sessions together, but for the first 64 of each "
            "session; what is more waits in its ring. Each takes about 600 bytes of the daemon."),
     NUMBER("limits.ops_per_uid", max_ops_uid, 64, UINT64_C(1) << 32, UINT64_C(1) << 17, "ops",
-           RESTART, "Of them, of the sessions of one user. One session: op.max_per_session."),
+           RESTART,
+           "Transfers and sends in flight of all sessions of one user; for one session see "
+           "op.max_per_session."),
     NUMBER("limits.waits", max_waits, 64, UINT64_C(1) << 32, UINT64_C(1) << 18, "ops", RESTART,
            "Receives, and waits for notifications, that are posted by all sessions together. Each "
            "takes about 600 bytes of the daemon."),
     NUMBER("limits.waits_per_uid", max_waits_uid, 64, UINT64_C(1) << 32, UINT64_C(1) << 17, "ops",
-           RESTART, "Of them, by the sessions of one user."),
+           RESTART, "Receives, and waits for notifications, posted by all sessions of one user."),
     NUMBER("limits.waits_per_session", max_waits_session, 64, UINT64_C(1) << 32, UINT64_C(1) << 16,
-           "ops", RESTART, "And by one session: as many as 16 of the largest rings have room for."),
+           "ops", RESTART,
+           "Receives, and waits for notifications, posted by one session; 16 of the largest rings "
+           "have room for so many."),
 
     NUMBER("limits.mappings", max_mappings, 0, 1 << 30, 0, "", RELOAD,
            "Mappings of all pools and rings together: a pool is one, a ring two. 0, and at most: "

@@ -219,8 +219,8 @@
  * RDMAD_E_UNSUPPORTED: This kernel, device or daemon cannot; the sentence says what is missing.
  * Other ways are slower, not impossible.
  *
- * RDMAD_E_LEASE_ADMIN: An administrator revoked it (`rdmactl lease revoke`): `rdmactl lease show
- * --all` and the audit log say who.
+ * RDMAD_E_LEASE_ADMIN: An administrator revoked it (`rdmactl lease revoke`): `rdmactl events` and
+ * the audit log say who.
  */
 enum rdmad_error {
 #define RDMAD_X(name, value, text) name = (value),
