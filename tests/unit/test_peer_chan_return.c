@@ -212,8 +212,11 @@ static void say_bind(uint64_t ref, uint64_t number, uint32_t uid) {
     raw_send(in, &m);
 }
 
+static uint32_t asked_as = RDMAD_CHANNEL_RELIABLE;
+
 static void connected(void) {
     ch = end_of(s, &done);
+    ch->asked = asked_as;
     peer_connect(rig.st.peers, ch, &uri, 1000 * MS);
     out = answer_dial(2);
     struct peer_msg m = raw_expect(out, PEER_MSG_CHAN_REQ);
@@ -283,6 +286,37 @@ Test(peer_chan_return, an_end_that_comes_back_as_somebody_else_is_none) {
     fake_answer_all();
     cr_expect_eq(rig_last_event(s)->reason, RDMAD_E_PROTOCOL);
     cr_expect_eq(fake_count(FAKE_CHANNEL_WAY), 0);
+}
+
+/* Our connection has ended by that, and with it the channel; its worker has not answered yet. */
+Test(peer_chan_return, an_end_whose_way_to_ask_is_gone_is_bound_no_more) {
+    const uint8_t no_frame[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    connected();
+    lose_both();
+    struct peer_msg m = asked_again();
+    in = raw_greet();
+    raw_bytes(out, no_frame, sizeof(no_frame));
+    AWAIT(fake_pending(FAKE_CHANNEL_END) == 1);
+    say_bind(m.chan_req.ref, REF + 1, 42);
+    expect_end(in, REF + 1, false, RDMAD_E_PEER_LOST);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_WAY), 0);
+    fake_answer_all();
+}
+
+/* What it is depends on the fabric, and only a reliable one comes back. */
+Test(peer_chan_return, one_that_was_asked_for_as_another_kind_comes_back_as_what_it_is) {
+    asked_as = RDMAD_CHANNEL_DATAGRAM;
+    connected();
+    cr_assert_eq(ch->kind, RDMAD_CHANNEL_RELIABLE);
+    lose_both();
+    struct peer_msg m = asked_again();
+    cr_expect_eq(m.chan_req.asked, RDMAD_CHANNEL_RELIABLE);
+    cr_expect_eq(m.chan_req.kind, RDMAD_CHANNEL_RELIABLE);
+    in = raw_greet();
+    say_bind(m.chan_req.ref, REF + 1, 42);
+    AWAIT(fake_pending(FAKE_CHANNEL_WAY) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_WAY, 0), 0);
+    raw_expect(out, PEER_MSG_CHAN_OPEN);
 }
 
 /* ---- the session goes while its end comes back ---- */

@@ -20,17 +20,19 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* One that comes back is what it was, whatever it was asked for as: only reliable ones do. */
 void chan_ask(struct chan *c) {
     const struct state *st = c->state;
     struct channel *ch = c->channel;
+    uint32_t asked = c->again ? RDMAD_CHANNEL_RELIABLE : ch->asked;
     struct peer_msg m = {.type = c->again ? PEER_MSG_CHAN_AGAIN : PEER_MSG_CHAN_REQ};
     if (ch->session->closing)
         return; /* it came back, and nobody wants it any more */
-    ch->kind = channel_kind_by(st, ch->asked, c->out->fabric);
+    ch->kind = channel_kind_by(st, asked, c->out->fabric);
     m.chan_req = (struct peer_chan_req){
         .ref = ch->number,
         .kind = ch->kind,
-        .asked = ch->asked,
+        .asked = asked,
         .uid = ch->session->uid,
         .worker = plane_worker_of_session(ch->session->plane),
         .port = st->listen_port,
@@ -185,7 +187,7 @@ void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
     struct chan *c = chan_by_number(p, m->ref);
     struct error why;
 
-    if (!c || c->acceptor || c->stage != CHAN_ASKED || c->in ||
+    if (!c || c->acceptor || c->stage != CHAN_ASKED || c->in || c->out->stage != PEER_UP ||
         !chan_same_token(c->token, m->token) || !chan_same_node(c->out, p)) {
         chan_send_end(p, m->number, false, RDMAD_E_PEER_LOST,
                       "nobody waits for this channel (any more), or its token is another");

@@ -75,6 +75,7 @@ static bool rates_is_question(const struct peer_msg *m) {
     case PEER_MSG_KEY_REQ:
     case PEER_MSG_LINK_REQ:
     case PEER_MSG_CHAN_REQ:
+    case PEER_MSG_CHAN_AGAIN:
     case PEER_MSG_NAMES_REQ:
     case PEER_MSG_WATCH_REQ:
         return true;
