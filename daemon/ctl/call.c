@@ -79,8 +79,17 @@ struct state *ctl_state(const struct ctl_call *call) {
     return call->state;
 }
 
+bool ctl_is_heard(const struct ctl_call *call) {
+    return call->calls != NULL;
+}
+
 void ctl_reply(struct ctl_call *call, json_t *result) {
     struct error why;
+    if (!ctl_is_heard(call)) { /* it need not be printed */
+        json_decref(result);
+        call_end(call, NULL);
+        return;
+    }
     if (result) {
         call_end(call, rpc_result(call->id, result));
         return;
@@ -91,7 +100,7 @@ void ctl_reply(struct ctl_call *call, json_t *result) {
 
 void ctl_fail(struct ctl_call *call, const struct error *why) {
     assert(why && why->code);
-    call_end(call, rpc_error(call->id, RPC_FAILED, why));
+    call_end(call, ctl_is_heard(call) ? rpc_error(call->id, RPC_FAILED, why) : NULL);
 }
 
 void ctl_calls_drop(struct ctl_calls *calls) {

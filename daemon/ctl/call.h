@@ -37,7 +37,9 @@ struct ctl_hold {
 /* Both only while the handler has not returned. NULL: there is none, or none any more. */
 struct ctl_hold *ctl_held(const struct ctl_call *call);
 void ctl_hold(struct ctl_call *call, struct ctl_hold *hold);
-/* Takes over result; NULL is answered as out of memory. */
+/* Whether its connection is still there. */
+bool ctl_is_heard(const struct ctl_call *call);
+/* Takes over result; NULL is answered as out of memory. Of one that nobody hears it may be NULL. */
 void ctl_reply(struct ctl_call *call, json_t *result);
 void ctl_fail(struct ctl_call *call, const struct error *why);
 

@@ -9,8 +9,8 @@
  *
  * Bounds: MAX_CONNS connections, the last RESERVED_CONNS of them for callers that may change
  * things, so that readers cannot lock an administrator out, and of the others half of what is left
- * for each uid; MAX_LINE bytes a line; LINES_A_TURN
- * lines before others get the thread; no further line is looked at while OUTPUT_BACKLOG bytes of
+ * for each uid; MAX_LINE bytes a line; LINES_A_TURN lines before others get the thread, and none
+ * after those took TURN_NS; no further line is looked at while OUTPUT_BACKLOG bytes of
  * answers or MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for
  * WRITE_S is closed.
  *
@@ -20,6 +20,7 @@
  */
 #include "daemon/ctl/ctl.h"
 #include "daemon/base/audit.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/send_cost.h"
 #include "daemon/ctl/call.h"
 #include "daemon/ctl/call_words.h"
@@ -41,6 +42,7 @@
 #define MAX_CALLS 32u
 #define OUTPUT_BACKLOG 262144u
 #define LINES_A_TURN 8u
+#define TURN_NS (2 * NSEC_PER_MSEC)
 #define READ_MAX 16384u
 #define WRITE_MAX 16384 /* at once: each piece that a socket takes calls those who wait for it */
 #define IDLE_S 60
@@ -258,8 +260,9 @@ static void ctl_conn_read_on(struct ctl_conn *conn) {
 /* Takes a few lines, and frees the connection when nothing is left to do for it. */
 static void ctl_conn_turn(struct ctl_conn *conn) {
     struct evbuffer *input = conn->input;
-    bool more = true;
-    for (unsigned n = 0; n < LINES_A_TURN && more && !backlogged(conn); n++) {
+    bool more = true, over = false;
+    uint64_t end_ns = clock_after(clock_now_ns(), TURN_NS);
+    for (unsigned n = 0; n < LINES_A_TURN && more && !over && !backlogged(conn); n++) {
         size_t size;
         char *line = evbuffer_readln(input, &size, EVBUFFER_EOL_LF);
         more = line != NULL;
@@ -270,6 +273,7 @@ static void ctl_conn_turn(struct ctl_conn *conn) {
         else if (evbuffer_search_eol(input, NULL, NULL, EVBUFFER_EOL_LF).pos >= 0)
             ctl_conn_send(conn, NULL); /* a line is there, but no memory for it */
         free(line);
+        over = clock_now_ns() >= end_ns;
     }
     if (more && !backlogged(conn))
         ctl_conn_turn_later(conn);

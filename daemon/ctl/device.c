@@ -14,10 +14,13 @@
 #include "daemon/state/state.h"
 #include <stdlib.h>
 
+#define SWEEP_AT 512u /* as many as all connections may have calls */
+
 struct survey {
     struct offload_job job;
     struct state *state;
     struct list waiting; /* of struct survey_waiter */
+    unsigned waiters;    /* how many those are; some may not be heard any more */
     const struct fabric_settings *settings;
     const struct fabric_host *host;
     const char *fabric; /* kept: the answer may come when the plane is gone */
@@ -37,6 +40,23 @@ static void survey_run(struct offload_job *job) {
     s->failed = devices_survey(s->settings, s->host, &s->list, &s->why);
 }
 
+static void waiter_free(struct survey *s, struct survey_waiter *w) {
+    list_remove(&w->node);
+    s->waiters--;
+    free(w);
+}
+
+/* Whose connections have gone: they can come again, and their places with them. */
+static void survey_drop_unheard(struct survey *s) {
+    list_for_each_safe (pos, &s->waiting) {
+        struct survey_waiter *w = list_entry(pos, struct survey_waiter, node);
+        if (ctl_is_heard(w->call))
+            continue;
+        ctl_reply(w->call, NULL);
+        waiter_free(s, w);
+    }
+}
+
 static json_t *survey_answer(const struct survey *s, bool verbose) {
     json_t *answer =
         json_pack("{s:s, s:o}", "fabric", s->fabric, "devices", device_list_json(s->list, verbose));
@@ -49,13 +69,14 @@ static json_t *survey_answer(const struct survey *s, bool verbose) {
 static void survey_done(struct offload_job *job) {
     struct survey *s = list_entry(job, struct survey, job);
     s->state->survey = NULL;
-    for (struct list *pos; (pos = list_pop(&s->waiting));) {
+    survey_drop_unheard(s);
+    for (struct list *pos; (pos = list_first(&s->waiting));) {
         struct survey_waiter *w = list_entry(pos, struct survey_waiter, node);
         if (s->failed)
             ctl_fail(w->call, &s->why);
         else
             ctl_reply(w->call, survey_answer(s, w->verbose));
-        free(w);
+        waiter_free(s, w);
     }
     if (!s->failed)
         device_list_free(s->list);
@@ -86,6 +107,8 @@ static struct survey *survey_start(struct state *st) {
 void ctl_device_show(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
     struct survey_waiter *w = malloc(sizeof(*w));
+    if (st->survey && st->survey->waiters >= SWEEP_AT)
+        survey_drop_unheard(st->survey);
     if (w && !st->survey)
         st->survey = survey_start(st);
     if (!w || !st->survey) {
@@ -95,4 +118,5 @@ void ctl_device_show(struct ctl_call *call, const json_t *params) {
     }
     *w = (struct survey_waiter){.call = call, .verbose = rpc_bool(params, "verbose")};
     list_append(&st->survey->waiting, &w->node);
+    st->survey->waiters++;
 }

@@ -183,10 +183,13 @@ static void add_holders(const struct lease *l, json_t *row, uint64_t now_ns) {
     json_object_set_new(row, "held_by", rows_text(words));
 }
 
+static bool lease_wanted(void *arg, const struct lease_view *v) {
+    struct rows *rows = arg;
+    return (!rows->own || (v->owner_uid == rows->uid && !v->owner_tenant)) && !rows_full(rows);
+}
+
 static void each_lease(void *arg, const struct lease_view *v) {
     struct rows *rows = arg;
-    if ((rows->own && (v->owner_uid != rows->uid || v->owner_tenant)) || rows_full(rows))
-        return;
     json_t *row = json_pack(
         "{s:I, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:f, s:I, s:I, s:o}", "id",
         (json_int_t)v->id, "name", rows_text(v->name), "state", v->reason ? "ended" : "live",
@@ -213,7 +216,7 @@ void ctl_lease_show(struct ctl_call *call, const json_t *params) {
     rows.state = ctl_state(call);
     rows.own = !ctl_sees_all(call);
     rows.uid = ctl_caller(call)->who.uid;
-    leases_view(ctl_state(call)->leases, rpc_bool(params, "all"), each_lease, &rows);
+    leases_view(ctl_state(call)->leases, rpc_bool(params, "all"), lease_wanted, each_lease, &rows);
     rows_reply(call, &rows, "leases");
 }
 

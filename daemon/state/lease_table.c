@@ -301,7 +301,7 @@ int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **ou
 
 /* ---- for show ---- */
 
-void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *out) {
+static void lease_view_terms(const struct lease *l, uint64_t now_ns, struct lease_view *out) {
     *out = (struct lease_view){
         .id = l->id,
         .owner_session = l->owner->id,
@@ -322,17 +322,30 @@ void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *ou
         .lease = l,
     };
     memcpy(out->name, l->terms.name, sizeof(out->name));
-    lease_audit(l, &out->audit);
-    lease_said(l, &out->said);
+}
+
+/* By all who are attached to it. */
+static void lease_view_use(struct lease_view *v) {
+    lease_audit(v->lease, &v->audit);
+    lease_said(v->lease, &v->said);
+}
+
+void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *out) {
+    lease_view_terms(l, now_ns, out);
+    lease_view_use(out);
 }
 
 void leases_view(struct leases *ls, bool with_ended,
+                 bool (*wanted)(void *arg, const struct lease_view *view),
                  void (*each)(void *arg, const struct lease_view *view), void *arg) {
     uint64_t now = state_now(ls->state);
     struct lease_view v;
     for (unsigned i = 0; i < BUCKETS; i++) {
         list_for_each (node, &ls->ids[i]) {
-            lease_view_of(list_entry(node, struct lease, by_id), now, &v);
+            lease_view_terms(list_entry(node, struct lease, by_id), now, &v);
+            if (!wanted(arg, &v))
+                continue;
+            lease_view_use(&v);
             each(arg, &v);
         }
     }
@@ -342,7 +355,8 @@ void leases_view(struct leases *ls, bool with_ended,
         const struct tombstone *t = list_entry(node, struct tombstone, by_age);
         v = t->view;
         v.ended_ago_ns = clock_left(t->ended_ns, now);
-        each(arg, &v);
+        if (wanted(arg, &v))
+            each(arg, &v);
     }
 }
 

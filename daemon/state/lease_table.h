@@ -46,7 +46,10 @@ struct lease_view {
     struct lease_said said;
     const struct lease *lease; /* NULL: it has ended, and is not there any more */
 };
+/* wanted is asked first: what a lease was used for is added up of those only. Then audit and said
+ * are not set yet. */
 void leases_view(struct leases *ls, bool with_ended,
+                 bool (*wanted)(void *arg, const struct lease_view *view),
                  void (*each)(void *arg, const struct lease_view *view), void *arg);
 /* What is remembered of one that ended; false when nothing is. */
 bool lease_ended_view(struct leases *ls, uint64_t id, struct lease_view *out);

@@ -76,13 +76,19 @@ static void do_begin(struct ctl_call *call, const json_t *params) {
     ctl_reply(call, json_object());
 }
 
+/* As a show of very many things takes its time. */
+static void do_slow(struct ctl_call *call, const json_t *params) {
+    usleep(5000);
+    do_change(call, params);
+}
+
 static const struct rpc_param none[] = {{NULL, RPC_END, false, 0}};
 static const struct rpc_param text[] = {{"text", RPC_TEXT, true, 60000}, {NULL, RPC_END, false, 0}};
 static const struct ctl_method methods[] = {
     {"echo", do_echo, text, false},    {"later", do_later, none, false},
     {"change", do_change, none, true}, {"fail", do_fail, none, false},
     {"large", do_large, none, false},  {"hold", do_hold, none, false},
-    {"begin", do_begin, none, false},
+    {"begin", do_begin, none, false},  {"slow", do_slow, none, false},
 };
 
 static const struct ctl_method *find(const char *name) {
@@ -360,6 +366,22 @@ Test(ctl, who_asks_much_at_once_leaves_the_thread_to_others) {
     cr_expect(changed && changed < CALLS / 4, "%u in a pass", changed);
     for (int i = 0; i < 20; i++)
         turn();
+    cr_expect_eq(changed, CALLS);
+    close(fd);
+    turn();
+}
+
+Test(ctl, who_asks_what_takes_long_leaves_the_thread_to_others_after_each) {
+    enum { CALLS = 6 };
+    const char *line = "{\"jsonrpc\":\"2.0\",\"method\":\"slow\"}\n";
+    int fd = dial();
+    for (int i = 0; i < CALLS; i++)
+        cr_assert_eq(send(fd, line, strlen(line), 0), (ssize_t)strlen(line));
+    for (unsigned pass = 0; pass < 2 * CALLS && changed < CALLS; pass++) {
+        unsigned before = changed;
+        event_base_loop(st.base, EVLOOP_ONCE);
+        cr_expect_leq(changed, before + 1, "pass %u", pass);
+    }
     cr_expect_eq(changed, CALLS);
     close(fd);
     turn();

@@ -14,6 +14,7 @@
 struct ctl_call {
     json_t *result;
     int failed;
+    bool unheard, answered;
 };
 
 const struct fabric_ops fabric_verbs = {.name = "verbs"};
@@ -31,8 +32,12 @@ struct state *ctl_state(const struct ctl_call *call) {
     (void)call;
     return &st;
 }
+bool ctl_is_heard(const struct ctl_call *call) {
+    return !call->unheard;
+}
 void ctl_reply(struct ctl_call *call, json_t *result) {
     call->result = result;
+    call->answered = true;
 }
 void ctl_fail(struct ctl_call *call, const struct error *why) {
     call->failed = why->code;
@@ -120,4 +125,26 @@ Test(device_show, a_survey_that_fails_fails_all_who_wait_for_it) {
     cr_expect_eq(calls[1].failed, RDMAD_E_SYSTEM);
     cr_expect_eq(freed, 0);
     cr_expect_null(st.survey);
+}
+
+/* Connections that come, ask and go again, while a device does not answer. */
+Test(device_show, who_is_gone_waits_no_longer_than_there_are_places_and_gets_no_answer_printed) {
+    enum { GONE = 2000, PLACES = 512 };
+    static struct ctl_call other[GONE];
+    unsigned waiting = 0;
+    show(0, false);
+    json_t *params = json_pack("{s:b}", "verbose", true);
+    for (unsigned i = 0; i < GONE; i++) {
+        ctl_device_show(&other[i], params);
+        other[i].unheard = true;
+    }
+    json_decref(params);
+    for (unsigned i = 0; i < GONE; i++)
+        waiting += !other[i].answered;
+    cr_expect_leq(waiting, PLACES);
+    show(1, false);
+    finish();
+    for (unsigned i = 0; i < GONE; i++)
+        cr_assert(other[i].answered && !other[i].result, "%u", i);
+    cr_expect(calls[0].result && calls[1].result, "who is there is answered");
 }
