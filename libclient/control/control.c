@@ -347,6 +347,7 @@ static bool patience_is_over(struct rdmad_session *s, struct patience *p,
  * try: the daemon may be awake at the next one. */
 static void call_give_up(struct rdmad_session *s, struct rdmad_call *c) {
     if (s->state == RDMAD_SESSION_RESUMING) {
+        s->met_silence = true;
         rdmad_control_gone(s, "the rdmad that has come says nothing: it is stopped or hangs");
         return;
     }

@@ -18,7 +18,8 @@
  *
  * What a step may wait for is bounded: a connect by its timeout, each request by resume_call_ns
  * (then the daemon is taken to be gone, and is tried again later), and all of it by the session's
- * patience with a daemon.
+ * patience with a daemon. Sessions that run out of that while one of them waits for a daemon that
+ * says nothing are given up without a try: it would say nothing to them, too.
  */
 #include "libclient/session/resume.h"
 #include "common/ringword.h"
@@ -142,6 +143,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         rdmad_attaches_leave(s, &r->round);
         rdmad_watches_leave(s);
         r->watch_round = 0;
+        s->met_silence = false;
         rdmad_pause_leave(s);
     }
     pthread_mutex_unlock(&s->lock);
@@ -178,8 +180,17 @@ static void resume_pause(struct rdmad_resume *r) {
     r->next_ns = now + r->pause_ns * 3 / 4 + (mixed >> 32) % (r->pause_ns / 2);
 }
 
+/* Whether the daemon that the session was shown to has said nothing for too long. */
+static bool resume_met_silence(const struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    bool silent = s->state == RDMAD_SESSION_AWAY && s->met_silence;
+    pthread_mutex_unlock(&s->lock);
+    return silent;
+}
+
 /* Before the session is opened, and after that for those that were not there yet. */
-static void resume_step_rest(struct rdmad_resume *r) {
+static enum rdmad_resume_found resume_step_rest(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
     bool first = resume_state(r) != RDMAD_SESSION_OPEN; /* each once, if there is time */
     uint64_t began_ns = rdmad_monotonic_ns();
@@ -199,6 +210,7 @@ static void resume_step_rest(struct rdmad_resume *r) {
         resume_open(r);
     if (resume_state(r) == RDMAD_SESSION_AWAY) /* meanwhile, again */
         resume_pause(r);
+    return resume_met_silence(r) ? RDMAD_FOUND_SILENCE : RDMAD_FOUND_NOTHING;
 }
 
 /* The daemon does not have it. What time can mend is tried again. */
@@ -231,8 +243,8 @@ static void resume_handed_back(struct rdmad_resume *r) {
         resume_open(r);
 }
 
-/* Returns whether all was handed back to a daemon that is still there. */
-static bool resume_try(struct rdmad_resume *r) {
+static enum rdmad_resume_found resume_try(struct rdmad_resume *r) {
+    enum rdmad_resume_found found = RDMAD_FOUND_NOTHING;
     int fd = resume_connect(r), rc = RDMAD_E_DAEMON_LOST;
     r->unmet = fd < 0;
     if (fd >= 0 && resume_begin(r, fd)) {
@@ -241,11 +253,12 @@ static bool resume_try(struct rdmad_resume *r) {
             resume_refused(r, rc);
         else
             resume_handed_back(r);
+        found = resume_met_silence(r) ? RDMAD_FOUND_SILENCE : RDMAD_FOUND_NOTHING;
     }
     bool away = resume_state(r) == RDMAD_SESSION_AWAY;
     if (away)
         resume_pause(r);
-    return !rc && !away;
+    return !rc && !away ? RDMAD_FOUND_DAEMON : found;
 }
 
 /* ---- steps --------------------------------------------------------------------------------- */
@@ -255,25 +268,27 @@ static bool resume_patience_is_over(const struct rdmad_resume *r, uint64_t now) 
     return patience != UINT64_MAX && now - r->away_since_ns > patience;
 }
 
-static void resume_give_up(struct rdmad_resume *r) {
+static void resume_give_up(struct rdmad_resume *r, const char *none) {
     struct rdmad_session *s = r->session;
     char text[RDMAD_TEXT_MAX + 1];
     pthread_mutex_lock(&s->lock);
-    snprintf(text, sizeof(text), "%.120s; none has come at %.80s in %llu ms", s->lost_text,
+    snprintf(text, sizeof(text), "%.120s; %s has come at %.80s in %llu ms", s->lost_text, none,
              r->address.sun_path, (unsigned long long)(s->call_timeout_ns / RDMAD_NS_PER_MS));
     rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, text);
     pthread_mutex_unlock(&s->lock);
 }
 
 /* It may have been waiting for other sessions only, so it tries before it gives up. */
-static bool resume_step_away(struct rdmad_resume *r) {
+static enum rdmad_resume_found resume_step_away(struct rdmad_resume *r) {
     uint64_t now = rdmad_monotonic_ns();
+    enum rdmad_resume_found found = RDMAD_FOUND_NOTHING;
     rdmad_resume_note_away(r, now);
-    if (now >= r->next_ns && resume_try(r))
-        return true;
-    if (resume_state(r) == RDMAD_SESSION_AWAY && resume_patience_is_over(r, now))
-        resume_give_up(r);
-    return false;
+    if (now >= r->next_ns)
+        found = resume_try(r);
+    if (found == RDMAD_FOUND_NOTHING && resume_state(r) == RDMAD_SESSION_AWAY &&
+        resume_patience_is_over(r, now))
+        resume_give_up(r, "none");
+    return found;
 }
 
 static bool resume_has_rest(const struct rdmad_resume *r) {
@@ -296,20 +311,25 @@ static void resume_wake_rings(struct rdmad_session *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-bool rdmad_resume_step(struct rdmad_resume *r) {
+enum rdmad_resume_found rdmad_resume_step(struct rdmad_resume *r) {
     if (r->due) {
         r->due = false;
         if (rdmad_is_open(r->session))
             (void)rdmad_check_gone(r->session);
-        return false;
+        return RDMAD_FOUND_NOTHING;
+    }
+    if (r->hopeless) {
+        r->hopeless = false;
+        resume_give_up(r, "none that answers");
+        return RDMAD_FOUND_NOTHING;
     }
     if (rdmad_monotonic_ns() >= resume_rings_ns(r))
         resume_wake_rings(r->session);
     if (resume_state(r) == RDMAD_SESSION_AWAY)
         return resume_step_away(r);
     if (resume_has_rest(r) && rdmad_monotonic_ns() >= r->next_ns)
-        resume_step_rest(r);
-    return false;
+        return resume_step_rest(r);
+    return RDMAD_FOUND_NOTHING;
 }
 
 uint64_t rdmad_resume_next_ns(const struct rdmad_resume *r) {
@@ -332,7 +352,7 @@ void rdmad_resume_note_away(struct rdmad_resume *r, uint64_t now_ns) {
 }
 
 uint64_t rdmad_resume_turn_ns(const struct rdmad_resume *r, uint64_t now_ns) {
-    if (r->due)
+    if (r->due || r->hopeless)
         return 0;
     uint64_t due_ns = rdmad_resume_next_ns(r);
     if (due_ns > now_ns)
@@ -345,6 +365,12 @@ uint64_t rdmad_resume_turn_ns(const struct rdmad_resume *r, uint64_t now_ns) {
 void rdmad_resume_hurry(struct rdmad_resume *r, uint64_t now_ns) {
     if (r->unmet && r->next_ns > now_ns)
         r->next_ns = now_ns;
+}
+
+void rdmad_resume_despair(struct rdmad_resume *r, uint64_t now_ns) {
+    if (resume_state(r) == RDMAD_SESSION_AWAY && r->away_since_ns &&
+        resume_patience_is_over(r, now_ns))
+        r->hopeless = true;
 }
 
 /* ---- its events, and its beginning and end -------------------------------------------------- */

@@ -25,12 +25,20 @@
 struct rdmad_resumer;
 struct rdmad_session;
 
+/* Of the daemon, by a step. */
+enum rdmad_resume_found {
+    RDMAD_FOUND_NOTHING, /* that is new */
+    RDMAD_FOUND_DAEMON,  /* it is there: all was handed back */
+    RDMAD_FOUND_SILENCE, /* it was met, and said nothing for too long */
+};
+
 struct rdmad_resume {
     struct rdmad_session *session;
     struct rdmad_resumer *resumer; /* who steps it */
     struct rdmad_resume *next;     /* the next one that it steps */
     unsigned place;                /* in its array for poll */
     bool due;                      /* the socket has ended */
+    bool hopeless;                 /* AWAY: to be given up, and not tried any more */
 
     struct rdmad_resume_proof proof;
     struct sockaddr_un address;
@@ -66,9 +74,11 @@ uint64_t rdmad_resume_next_ns(const struct rdmad_resume *r);
 /* The lower, the earlier it has its turn among those that are due; UINT64_MAX: it is not due. One
  * that has been handed back lets those that are still away go first, for REST_FIRST_NS at most. */
 uint64_t rdmad_resume_turn_ns(const struct rdmad_resume *r, uint64_t now_ns);
-/* Returns whether all was handed back, so that a daemon is there. */
-bool rdmad_resume_step(struct rdmad_resume *r);
+enum rdmad_resume_found rdmad_resume_step(struct rdmad_resume *r);
 /* A daemon is there, which it need not wait to find. */
 void rdmad_resume_hurry(struct rdmad_resume *r, uint64_t now_ns);
+/* A daemon is there that says nothing. Who has no patience left is given up by its next step,
+ * before others have their turn: one after the other they would each wait for that daemon. */
+void rdmad_resume_despair(struct rdmad_resume *r, uint64_t now_ns);
 
 #endif

@@ -4,8 +4,9 @@
  *
  * The happy path: the thread sleeps until a socket ends, or a session has asked to be looked at. It
  * steps one session at a time, first the one that has been due for longest (resume.h). When one has
- * been handed back to the next daemon, those that have found none look at once. The thread ends
- * with the last session at its daemon.
+ * been handed back to the next daemon, those that have found none look at once. When that says
+ * nothing to one, those that have no patience left are given up. The thread ends with the last
+ * session at its daemon.
  *
  * The lock of the lists is never held while a session's is taken, nor the other way round.
  */
@@ -84,13 +85,17 @@ static struct rdmad_resume *resumer_next(const struct rdmad_resumer *w) {
 /* With the lock, released meanwhile. */
 static void resumer_step(struct rdmad_resumer *w) {
     pthread_mutex_unlock(&list_lock);
-    bool daemon_is_there = rdmad_resume_step(w->busy);
+    enum rdmad_resume_found found = rdmad_resume_step(w->busy);
     pthread_mutex_lock(&list_lock);
     w->busy = NULL;
     pthread_cond_broadcast(&changed);
     uint64_t now = rdmad_monotonic_ns();
-    for (struct rdmad_resume *r = w->list; r && daemon_is_there; r = r->next)
-        rdmad_resume_hurry(r, now);
+    for (struct rdmad_resume *r = w->list; r; r = r->next) {
+        if (found == RDMAD_FOUND_DAEMON)
+            rdmad_resume_hurry(r, now);
+        else if (found == RDMAD_FOUND_SILENCE)
+            rdmad_resume_despair(r, now);
+    }
 }
 
 /* With the lock: nobody knows it any more. */
