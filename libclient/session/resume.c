@@ -16,10 +16,11 @@
  * them the thread looks after the others. It also wakes the event loops of rings that are to be
  * made anew once more (ring/revive.h).
  *
- * What a step may wait for is bounded: a connect by its timeout, each request by resume_call_ns
- * (then the daemon is taken to be gone, and is tried again later), and all of it by the session's
- * patience with a daemon. Sessions that run out of that while one of them waits for a daemon that
- * says nothing are given up without a try: it would say nothing to them, too.
+ * What a step may wait for is bounded: a connect waits for nothing, so a daemon with a full backlog
+ * has not come yet; each request by resume_call_ns (then the daemon is taken to be gone, and is
+ * tried again later), and all of it by the session's patience with a daemon. Sessions that run out
+ * of that while one of them waits for a daemon that says nothing are given up without a try: it
+ * would say nothing to them, too.
  */
 #include "libclient/session/resume.h"
 #include "common/ringword.h"
@@ -44,7 +45,6 @@
 
 #define FIRST_PAUSE_NS UINT64_C(5000000)
 #define LONGEST_PAUSE_NS UINT64_C(250000000)
-#define CONNECT_TIMEOUT_S 2 /* behind a full backlog */
 
 /* ---- what is asked of the next daemon ------------------------------------------------------ */
 
@@ -95,11 +95,9 @@ static int resume_state(const struct rdmad_resume *r) {
 /* ---- from AWAY to OPEN --------------------------------------------------------------------- */
 
 static int resume_connect(const struct rdmad_resume *r) {
-    const struct timeval patience = {.tv_sec = CONNECT_TIMEOUT_S};
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(fd, (const struct sockaddr *)&r->address, sizeof(r->address)) == 0)
         return fd;
     close(fd);

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* librdmad: what a close of a channel says of sends that the daemon has not taken. */
-#include "tests/unit/client_rig.h"
+/* librdmad: what a close of a channel says of sends that the daemon has not taken; and that the
+ * close of a session waits for nobody. */
+#include "libclient/base/session.h" /* first: its parameters are named as our globals */
 
+#include "libclient/base/clock.h"
+#include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 static unsigned closes;
 
@@ -36,4 +43,54 @@ Test(channel_close, says_that_sends_were_not_taken_in_time_and_closes_neverthele
                                                    "all sends on it in 1000 ms"),
                        "%s", rdmad_last_error(s));
     cr_assert_eq(closes, 2);
+}
+
+/* ---- of a session --------------------------------------------------------------------------- */
+
+static void resumable_set_up(void) {
+    fake.outlived = true;
+    rig_set_up();
+}
+
+TestSuite(session_close, .init = resumable_set_up, .fini = rig_tear_down, .timeout = 60);
+
+static int seqpacket_socket(void) {
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+}
+
+/* The next daemon is stopped, and has as many connections as it may. Returns how long a close of
+ * the session takes, whose thread has found it. */
+static uint64_t close_at_a_full_backlog(void) {
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int listener = seqpacket_socket(), first = seqpacket_socket();
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%.63s/rdmad.sock", fake.dir);
+    fake_go(&fake);
+    while (rdmad_is_open(s))
+        usleep(1000);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    cr_assert_eq(listen(listener, 0), 0);
+    cr_assert_eq(connect(first, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    usleep(400000); /* it looks again after a quarter of a second at most */
+    uint64_t began_ns = rdmad_monotonic_ns();
+    rdmad_close(s);
+    uint64_t took_ns = rdmad_monotonic_ns() - began_ns;
+    close(first);
+    close(listener);
+    unlink(sun.sun_path);
+    return took_ns;
+}
+
+/* Once of three times at least nothing else keeps it waiting. */
+Test(session_close, does_not_wait_for_room_in_the_next_daemons_backlog) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    uint64_t least_ns = UINT64_MAX;
+    o.runtime_dir = fake.dir;
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t took_ns = close_at_a_full_backlog();
+        least_ns = took_ns < least_ns ? took_ns : least_ns;
+        fake_come_back(&fake);
+        cr_assert_eq(rdmad_open(&o, &s), 0, "%s", rdmad_last_error(NULL));
+    }
+    cr_expect_lt(least_ns, 1000 * RDMAD_NS_PER_MS, "it took %llu ms",
+                 (unsigned long long)(least_ns / RDMAD_NS_PER_MS));
 }
