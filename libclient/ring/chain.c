@@ -7,6 +7,7 @@
  * the last that was done and of the last that was not one sees what became of it.
  */
 #include "libclient/ring/chain.h"
+#include "libclient/ring/slots.h"
 
 /* As the daemon has it: an entry that makes no sense counts. */
 static bool opcode_is_link(uint8_t opcode) {
@@ -55,7 +56,7 @@ void rdmad_chain_revive(struct rdmad_ring *r, uint32_t first) {
     r->chain.fresh = true;
     for (uint32_t at = first; at != r->sq_tail; at++) {
         struct rdmad_sqe *sqe = &r->sqe[at & (r->entries - 1)];
-        struct rdmad_slot *slot = &r->slot[(uint32_t)sqe->user_data];
+        struct rdmad_slot *slot = rdmad_slot_at(r, at);
         if (slot->opcode != RDMAD_OP_NOP && !opcode_is_link(slot->opcode))
             continue;
         if (r->chain.fresh)

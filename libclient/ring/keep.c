@@ -108,8 +108,11 @@ bool rdmad_ring_write_kept(struct rdmad_ring *r, uint32_t end) {
     }
     assert(count == r->kept && count + (r->sq_reserved - end) <= r->entries);
     qsort(kept, count, sizeof(*kept), kept_compare);
-    for (uint32_t i = 0; i < count; i++)
-        r->sqe[(end - count + i) & (r->entries - 1)] = kept_entry(r, kept[i].slot);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (end - count + i) & (r->entries - 1);
+        r->sqe[at] = kept_entry(r, kept[i].slot);
+        r->slot_of[at] = kept[i].slot;
+    }
     free(kept);
     return true;
 }

@@ -11,10 +11,10 @@
  * is given up.
  *
  * When the daemon is lost, what it had published is still delivered; after that each op in flight
- * completes from its slot with RDMAD_E_DAEMON_LOST. What a daemon that stops says it has not taken
- * waits for the next one instead, and so do receives that have no message yet (keep.h). If the
- * session finds another daemon the ring is revived there, by whoever comes to look for completions
- * next.
+ * completes from its slot with RDMAD_E_DAEMON_LOST. What a daemon that stops says it has not taken,
+ * and can be that, waits for the next one instead, and so do receives that have no message yet
+ * (keep.h). If the session finds another daemon the ring is revived there, by whoever comes to look
+ * for completions next.
  */
 #include "libclient/ring/reap.h"
 #include "common/ringword.h"
@@ -201,17 +201,37 @@ static void ring_leave_loops(struct rdmad_ring *r) {
 
 /* Entries in the ring from one place on, to be given to the next daemon; of a batch whole or not at
  * all. */
-static struct rdmad_slot *entry_slot(struct rdmad_ring *r, uint32_t at) {
-    return &r->slot[(uint32_t)r->sqe[at & (r->entries - 1)].user_data];
+
+static bool slot_is_cancels(const struct rdmad_ring *r, const struct rdmad_slot *slot) {
+    return slot == &r->slot[r->entries];
+}
+
+/* Whether all from there on can be left: it is in flight, and none was submitted without a daemon
+ * before. What has ended is told by its slot, or by the order: another op has that slot since. The
+ * blocking cancel's entry is its ring's last. */
+static bool left_is_sound(const struct rdmad_ring *r, uint32_t from) {
+    uint32_t count = r->sq_tail - from, reserved = r->sq_reserved - r->sq_tail;
+    if (count > r->entries - reserved || (r->postponed && count < r->sq_tail - r->sq_postponed))
+        return false;
+    const struct rdmad_slot *before = NULL;
+    for (uint32_t at = from; at != r->sq_tail; at++) {
+        const struct rdmad_slot *slot = rdmad_slot_at(r, at);
+        bool in_turn = slot_is_cancels(r, slot) ? at + 1 == r->sq_tail
+                                                : !before || slot->order > before->order;
+        if (!op_in_flight(slot) || !in_turn)
+            return false;
+        before = slot;
+    }
+    return true;
 }
 
 /* The first entry from which on all can wait: behind the last batch of which something was taken,
  * or of which something was submitted when it could not be postponed. */
 static uint32_t left_first(struct rdmad_ring *r, uint32_t from) {
-    bool cut = entry_slot(r, from)->before != RDMAD_NO_SLOT;
+    bool cut = rdmad_slot_at(r, from)->before != RDMAD_NO_SLOT;
     uint32_t first = from;
     for (uint32_t at = from; at != r->sq_tail; at++) {
-        const struct rdmad_slot *slot = entry_slot(r, at);
+        const struct rdmad_slot *slot = rdmad_slot_at(r, at);
         cut = cut || slot->state == RDMAD_SLOT_UNSENT;
         if (!cut || slot->member)
             continue;
@@ -221,10 +241,9 @@ static uint32_t left_first(struct rdmad_ring *r, uint32_t from) {
     return cut ? r->sq_tail : first;
 }
 
-/* The blocking cancel's entry is its ring's last. The op that it names has ended, or waits with it:
- * whoever asked sees that. */
+/* The op that it names has ended, or waits with it: whoever asked sees that. */
 static void left_drop_cancel(struct rdmad_ring *r, uint32_t from) {
-    if (r->sq_tail != from && entry_slot(r, r->sq_tail - 1) == &r->slot[r->entries])
+    if (r->sq_tail != from && slot_is_cancels(r, rdmad_slot_at(r, r->sq_tail - 1)))
         r->sq_reserved = --r->sq_tail;
 }
 
@@ -234,14 +253,17 @@ static void ops_take_back(struct rdmad_ring *r) {
     if (r->state != RDMAD_RING_LIVE || !ringword_peek(&r->daemon->sq_left))
         return;
     uint32_t from = ringword_peek(&r->daemon->sq_head);
-    if (r->sq_tail - from > r->entries)
-        return; /* it makes no sense */
+    if (!left_is_sound(r, from)) {
+        rdmad_ring_lose(r, "rdmad left entries in a ring that were not in flight; the session is "
+                           "closed");
+        return;
+    }
     left_drop_cancel(r, from);
     if (r->sq_tail == from)
         return;
     uint32_t first = rdmad_is_lost(r->session) ? r->sq_tail : left_first(r, from);
     for (uint32_t at = from; at != r->sq_tail; at++)
-        entry_slot(r, at)->state =
+        rdmad_slot_at(r, at)->state =
             (int32_t)(at - first) < 0 ? RDMAD_SLOT_UNSENT : RDMAD_SLOT_POSTPONED;
     r->sq_postponed = first;
     r->postponed = r->sq_tail - first;
@@ -249,10 +271,10 @@ static void ops_take_back(struct rdmad_ring *r) {
 
 /* Every op in flight ends. A batch that was not complete yet ends when it is. */
 static void ops_lose(struct rdmad_ring *r) {
-    bool lost = rdmad_is_lost(r->session);
-    if (r->state == RDMAD_RING_LOST && !(lost && (r->postponed || r->kept)))
+    if (r->state == RDMAD_RING_LOST && !(rdmad_is_lost(r->session) && (r->postponed || r->kept)))
         return;
     ops_take_back(r);
+    bool lost = rdmad_is_lost(r->session); /* or is, by that */
     if (!lost)
         rdmad_ring_keep(r);
     r->slot[r->entries].state = RDMAD_SLOT_FREE;

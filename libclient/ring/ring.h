@@ -145,7 +145,7 @@ struct rdmad_ring {
     struct rdmad_slot *slot; /* entries, and the blocking cancel's */
     struct rdmad_holds holds;
     uint32_t *free_slot;       /* a stack of indices */
-    uint32_t *slot_of;         /* of each reserved sq entry */
+    uint32_t *slot_of;         /* of each sq entry that is reserved or was submitted */
     struct rdmad_sqe *message; /* of each slot with an op of a kept kind its entry; NULL: the
                                session cannot be resumed */
     uint32_t free_slots;

@@ -17,6 +17,11 @@ static inline uint64_t rdmad_slot_token(const struct rdmad_ring *r, uint32_t ind
 static inline uint32_t rdmad_slot_of(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe) {
     return ring->slot_of[sqe - ring->sqe];
 }
+/* The slot of what lies, or lay last, in that place of the sq. The entry has its token, too, but in
+ * memory that the daemon has made. */
+static inline struct rdmad_slot *rdmad_slot_at(const struct rdmad_ring *ring, uint32_t at) {
+    return &ring->slot[ring->slot_of[at & (ring->entries - 1)]];
+}
 /* Whether it is an entry that ring has reserved and not submitted. */
 static inline bool rdmad_is_reserved(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe) {
     uintptr_t at = (uintptr_t)sqe - (uintptr_t)ring->sqe;

@@ -267,6 +267,7 @@ bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
         return false;
     own->state = RDMAD_SLOT_PUBLISHED;
     own->generation++;
+    r->slot_of[r->sq_tail & (r->entries - 1)] = r->entries;
     r->sqe[r->sq_tail++ & (r->entries - 1)] =
         (struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL,
                            .lease = rdmad_slot_token(r, target),

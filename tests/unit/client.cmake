@@ -11,7 +11,7 @@ foreach(test attach_silent away batch cancel channel close copies descriptors di
 endforeach()
 rdmad_test(unit_client_fork unit/test_client_fork.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common rdmad_test_support -Wl,--wrap=pthread_mutex_lock LABELS unit)
-foreach(test chain_resume channel_resume pool_resume recv_resume)
+foreach(test chain_resume channel_resume left pool_resume recv_resume)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/away_rig.c unit/client_rig.c
     unit/fake_daemon.c LINK librdmad_static rdmad_common LABELS unit)
 endforeach()
