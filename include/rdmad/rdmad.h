@@ -363,8 +363,8 @@ RDMAD_API int rdmad_lease_attach(rdmad_session *session, const char *uri, int ti
 RDMAD_API int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms);
 /* Owner: ends the lease. When it returns 0 nobody can read or write the memory any more.
  * The object stays, for rdmad_lease_free. At most the link's quiesce bound passes until it
- * returns.
- * Errors: RDMAD_E_PERM: attached, not granted. RDMAD_E_LEASE_*: it has ended already. */
+ * returns; nothing if the lease has ended already, which is no error.
+ * Errors: RDMAD_E_PERM: attached, not granted. */
 RDMAD_API int rdmad_lease_revoke(rdmad_lease *lease);
 /* Either side: revokes or releases if that was not done yet, and frees the object. NULL is allowed.
  */

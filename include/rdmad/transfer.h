@@ -274,9 +274,10 @@ RDMAD_API int rdmad_ring_readv(rdmad_ring *ring, rdmad_lease *lease,
 /* The op's own deadline, from when the daemon takes the entry; without it the daemon's default
  * holds. Of an sqe, timeout_ns has the same more finely. */
 RDMAD_API void rdmad_sqe_set_deadline(struct rdmad_sqe *sqe, uint64_t timeout_ms);
-/* Publishes all entries reserved so far (each must have been prepared) and wakes the daemon if it
- * sleeps. Returns how many, or RDMAD_E_DAEMON_LOST; then they complete with it, too.
- * Errors: RDMAD_E_INVAL: an entry was reserved and not prepared. */
+/* Publishes all entries reserved so far (each must have been prepared: one that was not completes
+ * with RDMAD_E_OPCODE) and wakes the daemon if it sleeps. Returns how many, or RDMAD_E_DAEMON_LOST;
+ * then they complete with it, too.
+ * Errors: RDMAD_E_DAEMON_LOST: the session is lost, or has been away in the midst of a batch. */
 RDMAD_API int rdmad_ring_submit(rdmad_ring *ring);
 
 /*
@@ -323,9 +324,10 @@ RDMAD_API int rdmad_ring_dispatch(rdmad_ring *ring, int timeout_ms, unsigned max
  * be NULL) tells which of the outcomes it came to (also DONE). Its completion is taken by this
  * call, its callback is not called; those of other ops stay. A batch is canceled whole, by its last
  * entry's user_data. Entries reserved before are submitted first (each must have been prepared).
- * Works on a full ring. RDMAD_E_HANDLE: no such op is in flight; RDMAD_E_INVAL: a batch's last
- * entry has not been prepared yet.
- * Errors: RDMAD_E_DAEMON_LOST: the daemon is lost; the op ends with it. */
+ * Works on a full ring. If the daemon is lost meanwhile the op ends with it: 0, and cqe->status is
+ * RDMAD_E_DAEMON_LOST.
+ * Errors: RDMAD_E_HANDLE: no such op is in flight. RDMAD_E_INVAL: a batch's last entry has not been
+ * prepared yet. */
 RDMAD_API int rdmad_ring_cancel(rdmad_ring *ring, uint64_t user_data, struct rdmad_cqe *cqe);
 /* The same without waiting: its own completion says RDMAD_E_HANDLE when there is nothing to cancel;
  * the canceled op completes as always. target is looked for when the entry is submitted.
