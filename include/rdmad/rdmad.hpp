@@ -16,7 +16,8 @@
  *
  * Errors are exceptions: rdmad::error, with the code, the library's sentence and, of a transfer,
  * its outcome. Each code has a class of its own, error_of<RDMAD_E_LIMIT>. What is given a time to
- * wait returns nothing (an empty optional, false) when that is over.
+ * wait returns nothing (an empty optional, false) when that is over. What may wait for ever (-1)
+ * always returns something, or throws: RDMAD_E_TIMEOUT, too, which is a daemon that hangs.
  *
  * Memory of transfers is a std::span of something trivially copyable, and lies in a pool, but for
  * read_copy and write_copy. Units, order, threads and all else are as rdmad.h says of the call that
@@ -92,9 +93,10 @@ inline void check_transfer(int code, const rdmad_session *session) {
         raise(code, rdmad_last_error(session), static_cast<rdmad_outcome>(rdmad_last_outcome()));
 }
 
-/* Whether it came before the time was over. */
-inline bool waited(int code, const rdmad_session *session) {
-    return code != RDMAD_E_TIMEOUT && check(code, session) >= 0;
+/* Whether it came before the time was over. Where there is none, that is an error as any. */
+inline bool waited(int code, int timeout_ms, const rdmad_session *session) {
+    const bool over = code == RDMAD_E_TIMEOUT && timeout_ms >= 0;
+    return !over && check(code, session) >= 0;
 }
 
 template <auto End> struct ends {
@@ -192,7 +194,8 @@ class pool {
     std::optional<buffer_lock> lock(std::span<T> memory, int timeout_ms, bool writes,
                                     Lock how) const {
         auto bytes = std::as_writable_bytes(memory);
-        if (!detail::waited(how(get(), bytes.data(), bytes.size(), timeout_ms), session_))
+        if (!detail::waited(how(get(), bytes.data(), bytes.size(), timeout_ms), timeout_ms,
+                            session_))
             return {};
         return buffer_lock(get(), bytes, writes);
     }
@@ -298,7 +301,8 @@ class lease {
     /* Owner: empty when the time is over. */
     std::optional<notification> wait_notified(int timeout_ms = -1) const {
         notification it{};
-        if (!detail::waited(rdmad_wait_notified(get(), timeout_ms, &it.imm, &it.bytes), session_))
+        if (!detail::waited(rdmad_wait_notified(get(), timeout_ms, &it.imm, &it.bytes), timeout_ms,
+                            session_))
             return {};
         return it;
     }
@@ -344,14 +348,14 @@ class channel {
         rdmad_message it = RDMAD_MESSAGE_INIT;
         auto bytes = std::as_writable_bytes(into);
         if (!detail::waited(rdmad_recv(get(), bytes.data(), bytes.size(), timeout_ms, &it),
-                            session_))
+                            timeout_ms, session_))
             return {};
         return it;
     }
     void send_lease(const char *uri) const { transfer(rdmad_send_lease(get(), uri)); }
     std::optional<lease> recv_lease(int timeout_ms = -1) const {
         rdmad_lease *it = nullptr;
-        if (!detail::waited(rdmad_recv_lease(get(), timeout_ms, &it), session_))
+        if (!detail::waited(rdmad_recv_lease(get(), timeout_ms, &it), timeout_ms, session_))
             return {};
         return lease(it, session_);
     }
@@ -378,7 +382,7 @@ class service {
     const char *uri() const noexcept { return rdmad_service_uri(get()); }
     std::optional<rdmad_incoming> next_incoming(int timeout_ms = -1) const {
         rdmad_incoming it = RDMAD_INCOMING_INIT;
-        if (!detail::waited(rdmad_next_incoming(get(), timeout_ms, &it), session_))
+        if (!detail::waited(rdmad_next_incoming(get(), timeout_ms, &it), timeout_ms, session_))
             return {};
         return it;
     }
@@ -386,7 +390,7 @@ class service {
     std::optional<channel> accept(int timeout_ms = -1) const { return accept(nullptr, timeout_ms); }
     std::optional<channel> accept(const rdmad_incoming *who, int timeout_ms = -1) const {
         rdmad_channel *it = nullptr;
-        if (!detail::waited(rdmad_accept(get(), who, timeout_ms, &it), session_))
+        if (!detail::waited(rdmad_accept(get(), who, timeout_ms, &it), timeout_ms, session_))
             return {};
         return channel(it, session_);
     }
@@ -420,7 +424,7 @@ class session {
     int fd() const { return check(rdmad_session_fd(get())); }
     std::optional<rdmad_event> next_event(int timeout_ms = -1) const {
         rdmad_event it = RDMAD_EVENT_INIT;
-        if (!detail::waited(rdmad_next_event(get(), timeout_ms, &it), get()))
+        if (!detail::waited(rdmad_next_event(get(), timeout_ms, &it), timeout_ms, get()))
             return {};
         return it;
     }
@@ -533,7 +537,7 @@ class ring {
         const rdmad_cqe *it = nullptr;
         const int code =
             timeout_ms ? rdmad_ring_wait(get(), timeout_ms, &it) : rdmad_ring_peek(get(), &it);
-        if (code == RDMAD_E_AGAIN || !detail::waited(code, session_))
+        if (code == RDMAD_E_AGAIN || !detail::waited(code, timeout_ms, session_))
             return {};
         const rdmad_cqe cqe = *it;
         if (cqe.status)

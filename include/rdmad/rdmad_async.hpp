@@ -138,14 +138,14 @@ class async_ring {
     bool arm() {
         if (begin_waiting())
             return false;
-        ring_.submit();
+        submit();
         return in_flight_ == 0 || ring_.arm();
     }
     /* Submits what was begun, waits for a first completion, and resumes all whose ops are over.
      * Returns how many; 0 when the time was over, or nothing is in flight. */
     unsigned run(int timeout_ms = -1) {
         unsigned resumed = begin_waiting();
-        ring_.submit();
+        submit();
         while (in_flight_) {
             std::optional<rdmad_cqe> cqe = ring_.next(resumed ? 0 : timeout_ms);
             if (!cqe)
@@ -154,7 +154,7 @@ class async_ring {
             end(*cqe);
             resumed += begin_waiting();
         }
-        ring_.submit();
+        submit();
         return resumed;
     }
 
@@ -163,6 +163,13 @@ class async_ring {
 
     template <class Prepare> detail::prepared_op<Prepare> op(Prepare how) {
         return detail::prepared_op<Prepare>(*this, std::move(how));
+    }
+    /* What is submitted to a session that is lost completes with that, and is told there. */
+    void submit() {
+        try {
+            ring_.submit();
+        } catch (const error_of<RDMAD_E_DAEMON_LOST> &) {
+        }
     }
     void end(const rdmad_cqe &cqe) {
         auto *op = reinterpret_cast<async_op *>(static_cast<std::uintptr_t>(cqe.user_data));

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_hpp - rdmad.hpp and rdmad_async.hpp against two daemons: argv[1] and argv[2] are their
- * runtime directories. Run by tests/integration/test_cpp.sh.
+ * runtime directories, argv[3] the second's process, which is stopped for a while. Run by
+ * tests/integration/test_cpp.sh.
  */
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +38,7 @@ template <int Code, class F> static rdmad::error_of<Code> thrown(F &&f) {
 }
 
 static const char *there_dir, *here_dir;
+static pid_t here_process;
 static constexpr int LONG_MS = 60000;
 
 static rdmad::session session_at(const char *dir) {
@@ -297,15 +300,64 @@ static void rings() {
     CHECK(std::string_view(e.what()).find("lease") != std::string_view::npos, "%s", e.what());
 }
 
+/* ---- a daemon that hangs -------------------------------------------------------------------- */
+
+/* Returns when it is stopped. */
+static void stop_daemon() {
+    const std::string path = "/proc/" + std::to_string(here_process) + "/stat";
+    CHECK(kill(here_process, SIGSTOP) == 0, "process %d", here_process);
+    for (char state = 0; state != 'T';) {
+        std::FILE *f = std::fopen(path.c_str(), "r");
+        CHECK(f && std::fscanf(f, "%*d %*s %c", &state) == 1, "%s", path.c_str());
+        std::fclose(f);
+    }
+}
+
+static task wait_lost(rdmad::async_ring &ring, const rdmad::lease &lease, unsigned &failed) {
+    try {
+        co_await ring.notified(lease);
+    } catch (const rdmad::error_of<RDMAD_E_DAEMON_LOST> &e) {
+        failed += e.outcome() == RDMAD_FAILED_UNTOUCHED;
+    }
+}
+
+static void silence() {
+    const char *patience = std::getenv("RDMAD_TEST_PATIENCE");
+    rdmad::options o;
+    o.runtime_dir = here_dir;
+    o.call_timeout_ms = 2000 * (patience ? std::atoi(patience) : 1);
+    rdmad::session s(o);
+    rdmad::pool pool = s.make_pool(1 << 16);
+    rdmad::buffer box = pool.alloc(4096);
+    rdmad::lease lease = s.grant(box.bytes());
+    rdmad::async_ring ring(s, 8);
+    stop_daemon();
+    auto e = thrown<RDMAD_E_TIMEOUT>([&] { lease.wait_notified(); }); /* by a ring to be made */
+    kill(here_process, SIGCONT);
+    CHECK(std::string_view(e.what()).find("has said nothing") != std::string_view::npos, "%s",
+          e.what());
+    unsigned failed = 0;
+    try {
+        task first = wait_lost(ring, lease, failed);
+        CHECK(ring.run(LONG_MS) == 1 && failed == 1, "%u have failed", failed);
+        task second = wait_lost(ring, lease, failed);
+        CHECK(!ring.arm() && ring.run(0) == 1 && failed == 2, "%u have failed", failed);
+    } catch (const rdmad::error &thrown) {
+        CHECK(false, "what a lost session has is thrown out of the loop: %s", thrown.what());
+    }
+}
+
 int main(int argc, char **argv) {
-    CHECK(argc == 3, "usage: test_hpp DIR DIR");
+    CHECK(argc == 4, "usage: test_hpp DIR DIR PROCESS");
     there_dir = argv[1];
     here_dir = argv[2];
+    here_process = std::atoi(argv[3]);
     const struct {
         const char *name;
         void (*run)();
     } cases[] = {{"transfers", transfers}, {"errors", errors}, {"moves", moves},
-                 {"messages", messages},   {"rings", rings},   {"coroutines", coroutines}};
+                 {"messages", messages},   {"rings", rings},   {"coroutines", coroutines},
+                 {"silence", silence}};
     for (const auto &each : cases) {
         std::printf("%s\n", each.name);
         std::fflush(stdout);

@@ -37,6 +37,7 @@ compile g++ "$work/top.cpp" -o "$work/top"
 
 start_daemon a
 start_daemon b
+b=${pids[-1]}
 "$RDMAD_BUILD/rdmactl/rdmactl" -d "$work/a" bench serve >"$work/served" &
 pids+=($!)
 [ "$(RDMAD_RUNTIME_DIR=$work/b "$work/top" "$(first_line "$work/served" $!)")" = hello ] || fail "the code at the headers' tops"
@@ -47,7 +48,10 @@ pids+=($!)
 uri=$(first_line "$work/shared" $!)
 said=$(RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/examples/async_epoll" "$uri")
 for compiler in g++ clang++; do
-    "$work/test.$compiler" "$work/a" "$work/b" || fail "test_hpp of $compiler"
+    "$work/test.$compiler" "$work/a" "$work/b" "$b" || {
+        kill -CONT "$b" # it may be stopped
+        fail "test_hpp of $compiler"
+    }
     "$work/mailbox.$compiler" >"$work/mailbox" &
     mailbox=$!
     RDMAD_RUNTIME_DIR=$work/b "$RDMAD_BUILD/examples/hello" "$(first_line "$work/mailbox" "$mailbox")"
