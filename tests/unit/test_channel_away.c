@@ -395,3 +395,40 @@ Test(channel_away_new, a_way_over_another_fabric_is_refused) {
     chan_well(&c);
     done();
 }
+
+/* ---- one goes as another comes ------------------------------------------------------------------
+ */
+
+static struct rig_answer another;
+static void add_another(uint64_t handle, uint64_t number) {
+    static struct plane_channel_stats stats;
+    const struct chan_end *a = &c.end[A];
+    const struct plane_channel_spec spec = {.number = number,
+                                            .kind = RDMAD_CHANNEL_RELIABLE,
+                                            .lane = a->lane,
+                                            .peer_in = a->peer_in,
+                                            .stats = &stats,
+                                            .cookie = &c.end[A]};
+    another = (struct rig_answer){0};
+    plane_channel_add(a->client.session, handle, &spec, rig_done, &another);
+}
+
+/* Whoever closes a channel and opens the next gets its place, with the next generation. The session
+ * waits for one that lingers meanwhile. */
+Test(channel_away, the_place_of_one_that_is_forgotten_is_free_at_once) {
+    const uint64_t handle = RIG_HANDLE(10), next = handle + (UINT64_C(1) << 32);
+    struct rig_answer lingers = {0}, ended = {0};
+    struct plane_session *session = c.end[A].client.session;
+    add_another(handle, 5000);
+    cr_assert_eq(rig_await(&rig, &another), 0);
+    plane_channel_end(session, handle, RDMAD_E_CLOSED, false, rig_done, &ended);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, SMALL, 1);
+    run(NSEC_PER_MSEC);
+    plane_channel_end(session, CHAN_HANDLE, RDMAD_E_CLOSED, true, rig_done, &lingers);
+    plane_channel_forget(session, handle);
+    add_another(next, 5001);
+    cr_assert_eq(rig_await(&rig, &another), 0, "%s", another.result.text);
+    cr_assert_not(lingers.done);
+    done();
+}

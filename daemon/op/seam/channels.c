@@ -95,23 +95,25 @@ static bool forget_settled(struct call *c) {
     return true;
 }
 
-static void channel_leave(struct call *c, bool (*settled)(struct call *c)) {
+static void channel_leave(struct call *c, struct op_channel *ch, bool (*settled)(struct call *c)) {
     struct call_channel_end *about = call_channel_end(c);
-    about->channel = channel_of(c, about->handle);
-    if (!about->channel) {
+    about->channel = ch;
+    if (!ch) {
         call_finish(c);
         return;
     }
-    op_channel_end(about->channel, about->reason, about->linger);
+    op_channel_end(ch, about->reason, about->linger);
     call_wait(c, settled);
 }
 
 static void apply_channel_end(struct call *c) {
-    channel_leave(c, end_settled);
+    channel_leave(c, channel_of(c, call_channel_end(c)->handle), end_settled);
 }
 
+/* The next channel may have its place at once: nobody calls for this one any more. */
 static void apply_channel_forget(struct call *c) {
-    channel_leave(c, forget_settled);
+    channel_leave(c, slots_remove(&c->session->op.channels, call_channel_end(c)->handle),
+                  forget_settled);
 }
 
 /* ---- on the control thread --------------------------------------------------------------- */
