@@ -148,25 +148,37 @@ class Ended:
     def ended(self) -> bool:
         return self._pointer is None
 
-    def take(self, because: typing.Optional[typing.Callable[[], str]] = None) -> typing.Any:
+    def take(self, because: typing.Callable[[], str] = lambda: "") -> typing.Any:
         """The pointer, for the one who ends it: nobody begins to use it from now on, and nobody does any more.
         None: that was done before. BusyError, and all is as before: the calls of other threads go on for more than
-        PATIENCE, or because of what that says."""
+        PATIENCE, or because of what that says, also of what these calls have left behind."""
+        why = because()  # without our lock: a finalizer may want that while it has the one that this takes
         with self._lock:
-            pointer, why = self._pointer, because() if because else ""
+            pointer = self._pointer
             if pointer is None:
                 return None
-            if not why:
-                self._pointer = None
-        end = time.monotonic() + PATIENCE
-        while not why and self._users:
-            if time.monotonic() >= end:
-                why = f"{self._users} calls of other threads use it"
-                self._pointer = pointer
-            time.sleep(0.001)
-        if why:
-            raise BusyError(f"{self.what} cannot be closed: {why}")
+            if why:
+                raise self._busy(why)
+            self._pointer = None
+        try:
+            self._await_users()
+            why = because()
+            if why:
+                raise self._busy(why)
+        except BusyError:
+            self.put_back(pointer)
+            raise
         return pointer
+
+    def _await_users(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while self._users:
+            if time.monotonic() >= end:
+                raise self._busy(f"{self._users} calls of other threads use it")
+            time.sleep(0.001)
+
+    def _busy(self, why: str) -> Error:
+        return BusyError(f"{self.what} cannot be closed: {why}")
 
     def put_back(self, pointer: typing.Any) -> None:
         """It could not be ended."""

@@ -66,8 +66,8 @@ class Ring:
         out = ffi.new("rdmad_ring **")
         with core.use as pointer:
             check(lib.rdmad_ring_create(pointer, entries + FOR_CANCELS, out), pointer)
+            session._rings += 1
         self._ring = out[0]
-        session._rings += 1
         self._cqe = ffi.new("const struct rdmad_cqe **")
         self._ops: typing.Dict[int, Op] = {}
         self._token = 0  # of an op; cancels have 0

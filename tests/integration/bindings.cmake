@@ -2,7 +2,7 @@
 # What other languages have of us: the Python package, rdmad.hpp, and the wire for those that have neither.
 if(TARGET librdmad AND TARGET rdmad)
   set(there ${CMAKE_CURRENT_SOURCE_DIR}/integration)
-  foreach(name declared objects receives aio protocol manual)
+  foreach(name declared objects ends receives aio protocol manual)
     rdmad_script_test(test_python_${name} ${there}/test_python.sh ${CMAKE_CURRENT_SOURCE_DIR}/python/test_${name}.py
       SERIAL)
   endforeach()
