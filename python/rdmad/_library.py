@@ -165,7 +165,7 @@ class Ended:
             why = because()
             if why:
                 raise self._busy(why)
-        except BusyError:
+        except BaseException:  # a signal's, too
             self.put_back(pointer)
             raise
         return pointer

@@ -9,7 +9,7 @@ import warnings
 from ._channel import Channel, Gift, Service
 from ._lease import Lease, terms_of
 from ._library import NULL, Buffer, Memory, check, error, ffi, lib, make, patiently, text, waited
-from ._made import CONSTANTS, BusyError, ChannelKind, Error, EventType, NameKind, Right, Scope
+from ._made import CONSTANTS, ChannelKind, Error, EventType, NameKind, Right, Scope
 from ._pool import Core, Pool
 
 NAMES_A_CALL = 64
@@ -288,7 +288,7 @@ class Session:
                     it.abort()
                 else:
                     it.close()
-        except BusyError:
+        except BaseException:  # a signal's, too
             for use, of_it in taken:
                 use.put_back(of_it)
             raise

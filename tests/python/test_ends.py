@@ -39,13 +39,14 @@ class Held:
 
 
 class Clock:
-    """The package's: it tells that somebody waits for other threads."""
+    """The package's: it tells that somebody waits for other threads, and then has a signal's handler run."""
 
     def __init__(self):
-        self.monotonic, self.waits = time.monotonic, threading.Event()
+        self.monotonic, self.waits, self.handler = time.monotonic, threading.Event(), lambda: None
 
     def sleep(self, seconds):
         self.waits.set()
+        self.handler()
         time.sleep(seconds)
 
 
@@ -88,6 +89,20 @@ class Ends(unittest.TestCase):
 
     def wait(self, event):
         self.assertTrue(event.wait(LONG), "it does not happen")
+
+
+class Interrupts(Ends):
+    def test_a_close_that_a_signal_interrupts_changes_nothing(self):
+        def interrupt():
+            raise KeyboardInterrupt
+
+        for it in (self.mine, self.lessee):
+            self.clock.handler = interrupt
+            with self.mine._use, self.assertRaises(KeyboardInterrupt):
+                it.close()
+            self.clock.handler = lambda: None
+            self.assertEqual((self.mine._use.ended, self.lessee._use.ended), (False, False), "it can be used no more")
+            self.mine.alloc(64)
 
 
 class Pools(Ends):
