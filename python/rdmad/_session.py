@@ -237,6 +237,10 @@ class Session:
             if not waited(lib.rdmad_next_event(session, timeout_ms, it), session):
                 self._core.receives.drain()
                 return None
+            return self._told(it)
+
+    def _told(self, it: typing.Any) -> Event:
+        """The event in words of ours, while the session is in use: memory of its pools may come with it."""
         lease, channel, service = (self._made.get(int(ffi.cast("uintptr_t", p)))
                                    for p in (it.lease, it.channel, it.service))
         gift = None

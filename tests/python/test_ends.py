@@ -2,6 +2,7 @@
 """What one thread ends while others are in calls with it, or with what belongs to it. $A and $B are runtime directories
 of two daemons."""
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -9,7 +10,7 @@ import unittest
 import unittest.mock
 
 import rdmad
-from rdmad import _library, _pool, _ring
+from rdmad import _library, _pool, _ring, _session
 from rdmad._library import lib
 
 A, B = os.environ["A"], os.environ["B"]
@@ -17,25 +18,34 @@ LONG = 40  # seconds: whoever waits longer has failed
 
 
 class Library:
-    """librdmad, of which those calls are others."""
+    """Of those calls others are called."""
 
-    def __init__(self, **calls):
+    def __init__(self, beneath, calls):
         self.__dict__.update(calls)
+        self.beneath = beneath
 
     def __getattr__(self, name):
-        return getattr(lib, name)
+        return getattr(self.beneath, name)
 
 
 class Held:
     """A call that stands still until it may go on."""
 
     def __init__(self, call):
-        self.call, self.inside, self.go_on = call, threading.Event(), threading.Event()
+        self.call = call
+        self.inside, self.go_on, self.over = threading.Event(), threading.Event(), threading.Event()
 
     def __call__(self, *arguments):
         self.inside.set()
         self.go_on.wait(LONG)
-        return self.call(*arguments)
+        try:
+            return self.call(*arguments)
+        finally:
+            self.over.set()
+
+    @property
+    def under_way(self):
+        return self.inside.is_set() and not self.over.is_set()
 
 
 class Clock:
@@ -57,12 +67,22 @@ class Ends(unittest.TestCase):
         self.owner, self.lessee = rdmad.Session(A, name="owner"), rdmad.Session(B, name="lessee")
         self.addCleanup(self.end)
         self.theirs, self.mine = self.owner.pool(1 << 20), self.lessee.pool(1 << 20)
-        self.clock = Clock()
+        self.clock, self.held, self.under = Clock(), [], []
         self.instead(_library, "time", self.clock)
+        self.library(_pool, rdmad_close=self.close)
 
     def end(self):
         self.lessee.close()
         self.owner.close()
+
+    def close(self, session):
+        """The library's, which would end the program, or have it crash, where a call that we hold is under way."""
+        self.under += [held.call for held in self.held if held.under_way]
+        self.clock.waits.set()
+        for held in self.held:
+            if held.under_way:
+                held.over.wait(LONG)
+        lib.rdmad_close(session)
 
     def instead(self, of, name, it):
         patch = unittest.mock.patch.object(of, name, it)
@@ -70,7 +90,15 @@ class Ends(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def library(self, of, **calls):
-        self.instead(of, "lib", Library(**calls))
+        self.instead(of, "lib", Library(of.lib, calls))
+
+    def hold(self, call):
+        self.held.append(Held(call))
+        return self.held[-1]
+
+    def let_go(self):
+        for held in self.held:
+            held.go_on.set()
 
     def begin(self, call, *arguments):
         """In a thread. What came of it ends up in a list, also an exception."""
@@ -85,7 +113,21 @@ class Ends(unittest.TestCase):
         thread = threading.Thread(target=run)
         thread.start()
         self.addCleanup(thread.join)
+        self.addCleanup(self.let_go)
         return thread, came
+
+    def meet(self, held, call, *others):
+        """While a call is held in one thread another one calls that, and waits for the first, or does what it must
+        not. What came of both."""
+        first, came = self.begin(call)
+        self.wait(held.inside)
+        self.clock.waits.clear()
+        threads = [self.begin(other) for other in others]
+        self.wait(self.clock.waits)
+        held.go_on.set()
+        for thread, _ in [(first, came), *threads]:
+            thread.join()
+        return came, *(c for _, c in threads)
 
     def wait(self, event):
         self.assertTrue(event.wait(LONG), "it does not happen")
@@ -108,15 +150,9 @@ class Interrupts(Ends):
 class Pools(Ends):
     def test_a_piece_that_comes_while_its_pool_is_closed_keeps_it(self):
         """Nobody viewed the pool when its close began to wait for who allocates."""
-        held, destroyed = Held(lib.rdmad_alloc), []
+        held, destroyed = self.hold(lib.rdmad_alloc), []
         self.library(_pool, rdmad_alloc=held, rdmad_pool_destroy=lambda pool: destroyed.append(pool) or 0)
-        alloc, pieces = self.begin(self.mine.alloc, 64)
-        self.wait(held.inside)
-        close, refused = self.begin(self.mine.close)
-        self.wait(self.clock.waits)
-        held.go_on.set()
-        alloc.join()
-        close.join()
+        pieces, refused = self.meet(held, lambda: self.mine.alloc(64), self.mine.close)
         self.assertEqual(destroyed, [], "the pool has gone under its piece")
         self.assertIsInstance(refused[0], rdmad.BusyError)
         self.assertIn("1 of its pieces are still viewed", str(refused[0]))
@@ -126,18 +162,38 @@ class Pools(Ends):
         self.assertEqual(len(destroyed), 1)
 
     def test_a_ring_that_comes_while_its_session_is_closed_keeps_it(self):
-        held, loop = Held(lib.rdmad_ring_create), asyncio.new_event_loop()
+        held, loop = self.hold(lib.rdmad_ring_create), asyncio.new_event_loop()
         self.addCleanup(loop.close)
         self.library(_ring, rdmad_ring_create=held)
-        make, rings = self.begin(_ring.Ring, self.lessee, 1, loop, 0)
-        self.wait(held.inside)
-        close, refused = self.begin(self.lessee.close)
-        self.wait(self.clock.waits)
-        held.go_on.set()
-        make.join()
-        close.join()
+        rings, refused = self.meet(held, lambda: _ring.Ring(self.lessee, 1, loop, 0), self.lessee.close)
         self.assertIn("an event loop has it", str(refused[0]))
         loop.run_until_complete(rings[0].close())
+
+
+class Gifts(Ends):
+    def setUp(self):
+        super().setUp()
+        self.service = self.owner.listen("budget", budget=self.theirs.alloc(4096))
+        there = self.lessee.request(self.service.uri, 4096)
+        there.write_copy(0, b"filled")
+        there.hand_over()
+
+    def gift(self):
+        while True:
+            event = self.owner.next_event(LONG * 1000)
+            if event.gift is not None:
+                return event.gift
+
+    def test_a_gift_that_comes_while_its_session_is_closed_keeps_it(self):
+        held = self.hold(_session.Gift)
+        self.instead(_session, "Gift", held)
+        gifts, closed = self.meet(held, self.gift, self.owner.close)
+        self.assertEqual((self.under, closed), ([], [None]), "its memory has gone before")
+        self.assertEqual(bytes(gifts[0].memory[:6]), b"filled")
+        self.assertFalse(self.owner._core.closed)
+        gifts.clear()
+        gc.collect()
+        self.assertTrue(self.owner._core.closed)
 
 
 if __name__ == "__main__":
