@@ -182,15 +182,18 @@ class Channel:
     def close(self) -> None:
         """Delivers what was sent before and tells the other end, whose receives for nothing end with ClosedError.
         Does nothing the second time."""
-        pointer = self._use.take()
-        if pointer is None:
-            return
-        self._forget(self)
-        check(lib.rdmad_channel_close(pointer), self._core.session)
+        with self._core.ending(self._use) as pointer:
+            if pointer is not None:
+                self._forget(self)
+                check(lib.rdmad_channel_close(pointer), self._core.session)
 
     def abort(self) -> None:
         """At once: whatever is under way, here and there, ends with CanceledError."""
-        pointer = self._use.take()
+        with self._core.ending(self._use) as pointer:
+            self._end(pointer)
+
+    def _end(self, pointer: typing.Any) -> None:
+        """As abort, in a use of the session or by who has that to itself. None: it has ended."""
         if pointer is not None:
             self._forget(self)
             lib.rdmad_channel_abort(pointer)
@@ -287,7 +290,11 @@ class Service:
 
     def close(self) -> None:
         """Who waits is refused, channels that were accepted go on, requested leases end."""
-        pointer = self._use.take()
+        with self._core.ending(self._use) as pointer:
+            self._end(pointer)
+
+    def _end(self, pointer: typing.Any) -> None:
+        """As its close, in a use of the session or by who has that to itself. None: it has ended."""
         if pointer is not None:
             self._forget(self)
             lib.rdmad_service_close(pointer)

@@ -229,24 +229,27 @@ class Lease:
     def hand_over(self) -> None:
         """Of a lease from Session.request: ends it and gives its memory to the service's owner. If it raises, the
         lease is as before."""
-        pointer = self._use.take()
-        if pointer is None:
-            return
-        code = lib.rdmad_lease_hand_over(pointer)
-        if code:
-            self._use.put_back(pointer)
-        check(code, self._core.session)
-        self._forget(self)
+        with self._core.ending(self._use) as pointer:
+            if pointer is None:
+                return
+            code = lib.rdmad_lease_hand_over(pointer)
+            if code:
+                self._use.put_back(pointer)
+            check(code, self._core.session)
+            self._forget(self)
 
     def close(self) -> None:
         """Revokes or releases it if that was not done, and forgets it. Memory that was granted may be released then.
         Does nothing the second time."""
-        pointer = self._use.take()
-        if pointer is None:
-            return
-        self._forget(self)
-        lib.rdmad_lease_free(pointer)
-        self._memory = None
+        with self._core.ending(self._use) as pointer:
+            self._end(pointer)
+
+    def _end(self, pointer: typing.Any) -> None:
+        """As its close, in a use of the session or by who has that to itself. None: it has ended."""
+        if pointer is not None:
+            self._forget(self)
+            lib.rdmad_lease_free(pointer)
+            self._memory = None
 
     def __enter__(self) -> "Lease":
         return self

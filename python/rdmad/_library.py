@@ -128,10 +128,11 @@ class Ended:
     The library ends programs that use what has ended; here it is an exception. `with it as pointer:` is a use.
     """
 
-    __slots__ = ("_pointer", "_users", "_lock", "what")
+    __slots__ = ("_pointer", "_users", "_alone", "_lock", "what")
 
     def __init__(self, pointer: typing.Any, what: str) -> None:
         self._pointer, self._users, self._lock, self.what = pointer, 0, threading.RLock(), what
+        self._alone = 0  # the thread that has taken it, when nobody else uses it any more
 
     def __enter__(self) -> typing.Any:
         with self._lock:
@@ -143,6 +144,20 @@ class Ended:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._users -= 1
+
+    def begin(self, has_ended: typing.Callable[[], bool]) -> bool:
+        """A use, until __exit__, by who ends something that belongs to it. False: has_ended says so. Another thread
+        that has taken it may put it back: this waits for what becomes of that. BusyError: it has for PATIENCE."""
+        end = time.monotonic() + PATIENCE
+        while not has_ended():
+            with self._lock:
+                if self._alone in (0, threading.get_ident()):  # nobody; or a signal's handler interrupts who has it
+                    self._users += 1
+                    return True
+            if time.monotonic() >= end:
+                raise BusyError(f"{self.what} is just being closed by another thread")
+            time.sleep(0.001)
+        return False
 
     @property
     def ended(self) -> bool:
@@ -172,7 +187,11 @@ class Ended:
 
     def _await_users(self) -> None:
         end = time.monotonic() + PATIENCE
-        while self._users:
+        while True:
+            with self._lock:
+                if not self._users:
+                    self._alone = threading.get_ident()
+                    return
             if time.monotonic() >= end:
                 raise self._busy(f"{self._users} calls of other threads use it")
             time.sleep(0.001)
@@ -182,4 +201,5 @@ class Ended:
 
     def put_back(self, pointer: typing.Any) -> None:
         """It could not be ended."""
-        self._pointer = pointer
+        with self._lock:
+            self._pointer, self._alone = pointer, 0

@@ -2,6 +2,7 @@
 """Pools: memory that transfers reach, as memoryviews."""
 from __future__ import annotations
 
+import contextlib
 import threading
 import typing
 import weakref
@@ -26,6 +27,18 @@ class Core:
         self.numbers = 0
         self.closing = False  # as soon as nobody views memory of its pools
         self.closed = False
+
+    @contextlib.contextmanager
+    def ending(self, use: Ended, because: typing.Callable[[], str] = lambda: "") -> typing.Iterator[typing.Any]:
+        """The pointer of what belongs to the session, for the one who ends it. The session is in use meanwhile: nobody
+        closes it under that call. None: it has ended before, or with the session."""
+        if not self.use.begin(lambda: self.closing):
+            yield None
+            return
+        try:
+            yield use.take(because)
+        finally:
+            self.use.__exit__()
 
     def view(self, address: typing.Any, length: int, free: typing.Callable[[], None], what: str) -> typing.Any:
         """Something with the buffer protocol; free is called when neither it nor a view of it is left."""
@@ -119,14 +132,14 @@ class Pool:
     def close(self) -> None:
         """Gives the pool back. BusyError, in words, while pieces of it are viewed, an op or a lock holds some of it,
         or a lease on it is alive; then nothing has changed. Does nothing the second time."""
-        pointer = self._use.take(self._why_not)
-        if pointer is None:
-            return
-        code = lib.rdmad_pool_destroy(pointer)
-        if code:
-            self._use.put_back(pointer)
-        check(code, self._core.session)
-        self._forget(self)
+        with self._core.ending(self._use, self._why_not) as pointer:
+            if pointer is None:
+                return
+            code = lib.rdmad_pool_destroy(pointer)
+            if code:
+                self._use.put_back(pointer)
+            check(code, self._core.session)
+            self._forget(self)
 
     def __enter__(self) -> "Pool":
         return self

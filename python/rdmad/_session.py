@@ -288,10 +288,8 @@ class Session:
             for it in list(self._made.values()):
                 if not core.pieces:
                     taken.append((it._use, it._use.take()))  # it ends with the session
-                elif isinstance(it, Channel):
-                    it.abort()
                 else:
-                    it.close()
+                    it._end(it._use.take())
         except BaseException:  # a signal's, too
             for use, of_it in taken:
                 use.put_back(of_it)

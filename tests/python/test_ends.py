@@ -10,7 +10,7 @@ import unittest
 import unittest.mock
 
 import rdmad
-from rdmad import _library, _pool, _ring, _session
+from rdmad import _channel, _lease, _library, _pool, _ring, _session
 from rdmad._library import lib
 
 A, B = os.environ["A"], os.environ["B"]
@@ -90,7 +90,13 @@ class Ends(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def library(self, of, **calls):
-        self.instead(of, "lib", Library(of.lib, calls))
+        patch = self.calls(of, **calls)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    @staticmethod
+    def calls(of, **calls):
+        return unittest.mock.patch.object(of, "lib", Library(of.lib, calls))
 
     def hold(self, call):
         self.held.append(Held(call))
@@ -145,6 +151,123 @@ class Interrupts(Ends):
             self.clock.handler = lambda: None
             self.assertEqual((self.mine._use.ended, self.lessee._use.ended), (False, False), "it can be used no more")
             self.mine.alloc(64)
+
+
+class Sessions(Ends):
+    """A session, and what belongs to it."""
+
+    def setUp(self):
+        super().setUp()
+        self.service = self.owner.listen("ends", budget=self.theirs.alloc(4096))
+        lease = self.owner.grant(self.theirs.alloc(64))
+        self.there = self.lessee.attach(lease.uri)
+        # What ends something, where, and what makes one that it ends.
+        self.ends = {
+            "rdmad_lease_free": (_lease, lambda session: session.attach(lease.uri).close),
+            "rdmad_lease_hand_over": (_lease, lambda session: session.request(self.service.uri, 4096).hand_over),
+            "rdmad_channel_close": (_channel, lambda session: self.channel(session).close),
+            "rdmad_channel_abort": (_channel, lambda session: self.channel(session).abort),
+            "rdmad_service_close": (_channel, lambda session: session.listen("short").close),
+            "rdmad_pool_destroy": (_pool, lambda session: session.pool(4096).close),
+        }
+
+    def channel(self, session):
+        far, _ = self.begin(self.service.accept)
+        near = session.connect(self.service.uri)
+        far.join()
+        return near
+
+    def test_a_session_does_not_end_under_the_end_of_what_belongs_to_it(self):
+        for name, (module, make) in self.ends.items():
+            session, held = rdmad.Session(B), self.hold(getattr(lib, name))
+            end = make(session)
+            with self.subTest(name), self.calls(module, **{name: held}):
+                came, closed = self.meet(held, end, session.close)
+                self.assertEqual((self.under, came, closed), ([], [None], [None]))
+                self.assertTrue(session._core.closed)
+            self.under.clear()
+
+    def closing(self, session, fails):
+        """A session's close, which stands still when it has the session to itself, and then perhaps fails."""
+        pool, take = session.pool(4096), _library.Ended.take
+        held = self.hold(take)
+
+        def decide(use, *because):
+            if use is not pool._use:
+                return take(use, *because)
+            pointer = held(use)
+            if fails:
+                use.put_back(pointer)
+                raise rdmad.BusyError("it goes on")
+            return pointer
+
+        return held, unittest.mock.patch.object(_library.Ended, "take", decide)
+
+    def ended_meanwhile(self, fails):
+        """What the library was asked to end when that was asked of us during such a close."""
+        asked = []
+        for name, (module, make) in self.ends.items():
+            session = rdmad.Session(B)
+            end = make(session)
+            held, closing = self.closing(session, fails)
+
+            def count(*arguments, name=name):
+                asked.append(name)
+                return getattr(lib, name)(*arguments)
+
+            def end_it(end=end):
+                try:
+                    end()
+                finally:
+                    self.clock.waits.set()
+
+            with self.subTest(name), self.calls(module, **{name: count}), closing:
+                closed, came = self.meet(held, session.close, end_it)
+                self.assertEqual((type(closed[0]), came), (rdmad.BusyError if fails else type(None), [None]))
+            session.close()
+        return asked
+
+    def test_what_ends_while_its_session_does_is_not_ended_twice(self):
+        self.assertEqual(self.ended_meanwhile(False), [])
+
+    def test_what_ends_while_its_session_cannot_be_closed_ends(self):
+        self.assertEqual(self.ended_meanwhile(True), list(self.ends))
+
+    def test_what_waits_too_long_for_its_sessions_close_is_busy(self):
+        self.instead(_library, "PATIENCE", 0.1)
+        held, closing = self.closing(self.lessee, False)
+        with closing:
+            close, _ = self.begin(self.lessee.close)
+            self.wait(held.inside)
+            with self.assertRaises(rdmad.BusyError) as caught:
+                self.there.close()
+            held.go_on.set()
+            close.join()
+        self.assertIn("the session is just being closed by another thread", str(caught.exception))
+        self.there.close()
+
+    def test_a_call_that_a_sessions_close_waits_for_does_not_wait_for_it(self):
+        self.instead(_library, "PATIENCE", 5)
+        with self.lessee._use:
+            close, closed = self.begin(self.lessee.close)
+            self.wait(self.clock.waits)
+            self.there.close()
+        close.join()
+        self.assertEqual((closed, self.there._use.ended), ([None], True))
+
+    def test_nor_does_a_handler_that_interrupts_the_close(self):
+        def handler():
+            self.clock.handler = lambda: None
+            try:
+                self.there.close()
+            finally:
+                self.mine._use.__exit__()
+
+        self.instead(_library, "PATIENCE", 1)
+        self.mine._use.__enter__()
+        self.clock.handler = handler
+        self.lessee.close()
+        self.assertTrue(self.there._use.ended and self.lessee._core.closed)
 
 
 class Pools(Ends):
