@@ -252,9 +252,9 @@ class Service:
     def _accept(self, who: typing.Any, timeout_ms: int) -> typing.Optional[Channel]:
         """None: nobody came."""
         out = ffi.new("rdmad_channel **")
-        with self._use as service:
+        with self._core.use, self._use as service:
             came = waited(lib.rdmad_accept(service, who, timeout_ms, out), self._core.session)
-        return self._channel_came(out[0]) if came else None
+            return self._channel_came(out[0]) if came else None
 
     def accept(self, who: typing.Optional[Incoming] = None, timeout_ms: int = -1) -> Channel:
         """A channel to who connects, or to the first that does. timeout_ms: -1 for ever, 0 not at all; TimeoutError.

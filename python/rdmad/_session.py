@@ -127,7 +127,7 @@ class Session:
         out = ffi.new("rdmad_pool **")
         with self._use as session:
             check(lib.rdmad_pool_create(session, nbytes, CONSTANTS["RDMAD_POOL_HUGETLB"] if huge else 0, out), session)
-        return self._pool(out[0])
+            return self._pool(out[0])
 
     def import_pool(self, fd: int) -> Pool:
         """A pool of the program's own memfd (made with MFD_ALLOW_SEALING), with what is in it: Pool.memory(). It is
@@ -135,7 +135,7 @@ class Session:
         out = ffi.new("rdmad_pool **")
         with self._use as session:
             check(lib.rdmad_pool_import(session, fd, out), session)
-        return self._pool(out[0])
+            return self._pool(out[0])
 
     def _pool(self, pointer: typing.Any) -> Pool:
         pool = Pool(self._core, pointer, self._pools.discard)
@@ -152,14 +152,14 @@ class Session:
         out = ffi.new("rdmad_lease **")
         with self._use as session:
             check(lib.rdmad_lease_grant(session, view.address, view.length, terms, out), session)
-        return self._lease(out[0], view)
+            return self._lease(out[0], view)
 
     def attach(self, uri: str, timeout_ms: int = 0) -> Lease:
         """Attaches to a lease by its URI or the URI of its name."""
         out = ffi.new("rdmad_lease **")
         with self._use as session:
             check(lib.rdmad_lease_attach(session, uri.encode(), timeout_ms, out), session)
-        return self._lease(out[0])
+            return self._lease(out[0])
 
     def request(self, service_uri: str, nbytes: int, ttl_ms: int = 0, rights: int = 0, timeout_ms: int = 0) -> Lease:
         """A fresh lease of nbytes of a service's budget. BudgetError: not that much is left."""
@@ -167,7 +167,7 @@ class Session:
         out = ffi.new("rdmad_lease **")
         with self._use as session:
             check(lib.rdmad_lease_request(session, service_uri.encode(), nbytes, terms, timeout_ms, out), session)
-        return self._lease(out[0])
+            return self._lease(out[0])
 
     def listen(self, name: str, backlog: int = 0, scope: Scope = Scope.ANY, scope_uid: int = 0,
                scope_peer: typing.Optional[str] = None, budget: typing.Optional[Buffer] = None, max_rights: int = 0,
@@ -183,14 +183,14 @@ class Session:
         out = ffi.new("rdmad_service **")
         with self._use as session:
             check(lib.rdmad_listen(session, name.encode(), terms, out), session)
-        return self._keep(Service(self._core, out[0], self._forget, self._channel, view))
+            return self._keep(Service(self._core, out[0], self._forget, self._channel, view))
 
     def connect(self, uri: str, kind: ChannelKind = ChannelKind.RELIABLE, timeout_ms: int = 0) -> Channel:
         """A channel to a service. RefusedError: the service does not want it, and may say why."""
         out = ffi.new("rdmad_channel **")
         with self._use as session:
             check(lib.rdmad_connect(session, uri.encode(), kind, timeout_ms, out), session)
-        return self._channel(out[0])
+            return self._channel(out[0])
 
     # ---- names ----
 

@@ -187,6 +187,28 @@ class Sessions(Ends):
                 self.assertTrue(session._core.closed)
             self.under.clear()
 
+    def accepted(self, session):
+        service = session.listen("accepts")
+        self.begin(self.owner.connect, service.uri)
+        return lambda: service.accept(timeout_ms=LONG * 1000)
+
+    def test_a_session_does_not_end_under_what_is_just_made_of_it(self):
+        """What is made then ends with it: nobody uses it after the session."""
+        uri = self.there.uri
+        for name, prepare in {
+            "Pool": lambda session: lambda: session.pool(4096),
+            "Lease": lambda session: lambda: session.attach(uri),
+            "Service": lambda session: lambda: session.listen("short"),
+            "Channel": self.accepted,
+        }.items():
+            session, held = rdmad.Session(B), self.hold(getattr(_session, name))
+            make = prepare(session)
+            with self.subTest(name), unittest.mock.patch.object(_session, name, held):
+                made, closed = self.meet(held, make, session.close)
+                self.assertEqual((self.under, closed), ([], [None]))
+                self.assertTrue(made[0]._use.ended, "it has not ended with its session")
+            self.under.clear()
+
     def closing(self, session, fails):
         """A session's close, which stands still when it has the session to itself, and then perhaps fails."""
         pool, take = session.pool(4096), _library.Ended.take
