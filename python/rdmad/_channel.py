@@ -8,7 +8,8 @@ import weakref
 
 from ._lease import Lease
 from ._library import NULL, Buffer, Ended, Memory, check, check_transfer, ffi, lib, make, patiently, text, waited
-from ._made import CONSTANTS, BusyError, ChannelKind, ProtocolError, TimeoutError, TooSmallError, UnreachableError
+from ._made import (CONSTANTS, BusyError, ChannelKind, HandleError, ProtocolError, TimeoutError, TooSmallError,
+                    UnreachableError)
 from ._pool import Core, Pool
 from ._receives import Receive
 
@@ -210,11 +211,15 @@ class Gift:
 
     def __init__(self, core: Core, service: "Service", address: typing.Any, length: int) -> None:
         self._core, self._service, self._address, self.length = core, service, address, length
-        self._root = core.view(ffi.cast("char *", address), length, lambda: None, "what was handed over")
+
+        def free(budget: typing.Any = service._budget) -> None:
+            """Until then all of the budget is viewed, so its pool stays, however soon the service is closed."""
+
+        self._root = core.view(ffi.cast("char *", address), length, free, "what was handed over")
 
     @property
     def memory(self) -> memoryview:
-        """It. Views of it keep the session alive."""
+        """It. Views of it keep its pool and the session alive."""
         if self._root is None:
             raise BusyError("this memory was given back to the service's budget")
         return memoryview(self._root)
@@ -281,6 +286,14 @@ class Service:
         patiently(timeout_ms, once, self._use.what)
         return Incoming(it.id, it.uid, ChannelKind(it.kind), text(it.node), text(it.address),
                         bool(it.flags & CONSTANTS["RDMAD_PEER_PROVEN"]))
+
+    def _gift(self, address: typing.Any, length: int) -> typing.Optional[Gift]:
+        """None: the service is just being closed, and its memory may go."""
+        try:
+            with self._use:
+                return Gift(self._core, self, address, length)
+        except HandleError:
+            return None
 
     def reject(self, who: Incoming, why: str = "") -> None:
         """Its connect ends with RefusedError and that text."""

@@ -245,7 +245,7 @@ class Session:
                                    for p in (it.lease, it.channel, it.service))
         gift = None
         if it.type == EventType.HANDED_OVER and service is not None:
-            gift = Gift(self._core, service, it.memory, it.length)
+            gift = service._gift(it.memory, it.length)
         name = name_of(it.name) if it.type in (EventType.NAME_THERE, EventType.NAME_GONE) else None
         kind = EventType(it.type) if it.type in EventType._value2member_map_ else it.type
         words = text(it.text)

@@ -122,18 +122,24 @@ class Ends(unittest.TestCase):
         self.addCleanup(self.let_go)
         return thread, came
 
-    def meet(self, held, call, *others):
-        """While a call is held in one thread another one calls that, and waits for the first, or does what it must
+    def meet(self, held, call, other):
+        """While a call is held in one thread another one calls the other, and waits for the first, or does what it must
         not. What came of both."""
+        def run():
+            try:
+                return other()
+            finally:
+                self.clock.waits.set()
+
         first, came = self.begin(call)
         self.wait(held.inside)
         self.clock.waits.clear()
-        threads = [self.begin(other) for other in others]
+        second, came_too = self.begin(run)
         self.wait(self.clock.waits)
         held.go_on.set()
-        for thread, _ in [(first, came), *threads]:
-            thread.join()
-        return came, *(c for _, c in threads)
+        first.join()
+        second.join()
+        return came, came_too
 
     def wait(self, event):
         self.assertTrue(event.wait(LONG), "it does not happen")
@@ -237,14 +243,8 @@ class Sessions(Ends):
                 asked.append(name)
                 return getattr(lib, name)(*arguments)
 
-            def end_it(end=end):
-                try:
-                    end()
-                finally:
-                    self.clock.waits.set()
-
             with self.subTest(name), self.calls(module, **{name: count}), closing:
-                closed, came = self.meet(held, session.close, end_it)
+                closed, came = self.meet(held, session.close, end)
                 self.assertEqual((type(closed[0]), came), (rdmad.BusyError if fails else type(None), [None]))
             session.close()
         return asked
@@ -330,8 +330,8 @@ class Gifts(Ends):
                 return event.gift
 
     def test_a_gift_that_comes_while_its_session_is_closed_keeps_it(self):
-        held = self.hold(_session.Gift)
-        self.instead(_session, "Gift", held)
+        held = self.hold(self.owner._told)
+        self.instead(self.owner, "_told", held)
         gifts, closed = self.meet(held, self.gift, self.owner.close)
         self.assertEqual((self.under, closed), ([], [None]), "its memory has gone before")
         self.assertEqual(bytes(gifts[0].memory[:6]), b"filled")
@@ -339,6 +339,22 @@ class Gifts(Ends):
         gifts.clear()
         gc.collect()
         self.assertTrue(self.owner._core.closed)
+
+    def test_a_gift_keeps_its_pool(self):
+        """Also when its service is closed, and when it comes while that is closed."""
+        held, destroyed = self.hold(_channel.Gift), []
+        self.instead(_channel, "Gift", held)
+        gifts, closed = self.meet(held, self.gift, self.service.close)
+        self.assertEqual(closed, [None])
+        gc.collect()
+        self.library(_pool, rdmad_pool_destroy=lambda pool: destroyed.append(pool) or 0)
+        with self.assertRaises(rdmad.BusyError) as caught:
+            self.theirs.close()
+        self.assertIn("are still viewed", str(caught.exception))
+        self.assertEqual(bytes(gifts[0].memory[:6]), b"filled")
+        gifts.clear()
+        self.theirs.close()
+        self.assertEqual(len(destroyed), 1)
 
 
 if __name__ == "__main__":
