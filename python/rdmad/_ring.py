@@ -139,10 +139,10 @@ class Ring:
             self._token += 1
             code = prepare(self._ring, sqe, self._token)
             if code:
-                why = text(lib.rdmad_last_error(self._core.session))
-                lib.rdmad_ring_unreserve(self._ring, sqe)
-                raise error(code, why)
+                raise error(code, text(lib.rdmad_last_error(self._core.session)))
         except BaseException:
+            if sqe != NULL:
+                lib.rdmad_ring_unreserve(self._ring, sqe)
             self._give_turn()
             raise
         self._flush_soon()

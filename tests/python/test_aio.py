@@ -59,8 +59,11 @@ class Pair(unittest.IsolatedAsyncioTestCase):
         self.theirs, self.mine = self.owner.pool(1 << 20), self.lessee.pool(1 << 20)
 
     async def asyncTearDown(self):
-        await asyncio.wait_for(self.lessee.close(), LONG)
-        await asyncio.wait_for(self.owner.close(), LONG)
+        await self.end(self.lessee)
+        await self.end(self.owner)
+
+    async def end(self, session):
+        await asyncio.wait_for(session.close(), LONG)
 
     async def granted(self, memory):
         rights = rdmad.Right.READ | rdmad.Right.WRITE | rdmad.Right.ATOMIC
@@ -134,6 +137,20 @@ class Ops(Pair):
             await there.read(0, self.mine.alloc(64))
         event = await asyncio.wait_for(self.lessee.next_event(), LONG)
         self.assertEqual((event.type, event.lease), (rdmad.EventType.LEASE_ENDED, there.blocking))
+
+    async def test_ops_of_what_has_ended_take_no_entries(self):
+        lease, _ = await self.granted(self.theirs.alloc(64))
+        few = await rdmad.aio.Session(entries=3, runtime_dir=B).open()
+        there, ended = await few.attach(lease.uri), await few.attach(lease.uri)
+        piece = few.pool(4096).alloc(64)
+        await ended.close()
+        for _ in range(30):
+            with self.assertRaises(rdmad.HandleError) as caught:
+                await ended.read(0, piece)
+            self.assertIn("lease", str(caught.exception))
+        await there.read(0, piece)
+        self.assertEqual((few.in_flight, few._ring._cancels_in_flight), (0, 0), "its close would never end")
+        await self.end(few)
 
     async def test_an_op_views_its_memory(self):
         near, far = await self.channel()
