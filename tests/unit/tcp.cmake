@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 if(TARGET rdmad_fabric_tcp)
-  foreach(area ops revoke cancel hostile link messages long atomics share)
+  foreach(area ops revoke cancel hostile link messages long atomics share peers)
     rdmad_test(unit_tcp_${area} unit/test_tcp_${area}.c unit/tcp_pair.c unit/tcp_raw.c
       LINK rdmad_fabric_tcp rdmad_test_support LABELS unit soak)
   endforeach()
@@ -11,7 +11,7 @@ if(TARGET rdmad_fabric_tcp)
   rdmad_test(unit_tcp_aead unit/test_tcp_aead.c unit/tcp_pair.c
     LINK rdmad_fabric_tcp rdmad_test_support LABELS unit)
   # Once more, encrypted.
-  foreach(area ops revoke cancel hostile link messages long atomics share)
+  foreach(area ops revoke cancel hostile link messages long atomics share peers)
     rdmad_again(unit_tcp_${area} encrypted PAIR_ENCRYPT=1)
   endforeach()
 endif()

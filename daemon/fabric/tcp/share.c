@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * share.c - how much of a poll each peer may use.
+ * share.c - how much of a poll each peer may use, and which connections are its.
  *
  * A share is brought up to the present poll when it is asked for: what it used beyond the budgets
  * of the polls since then is still owed.
@@ -9,8 +9,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static struct tcp_share *share_find(struct tcp_shares *all, uint64_t peer) {
-    list_for_each (pos, &all->peers) {
+static unsigned share_chain(uint64_t peer) {
+    return (unsigned)((peer * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (SHARE_CHAINS - 1);
+}
+
+void shares_init(struct tcp_shares *all) {
+    for (unsigned i = 0; i < SHARE_CHAINS; i++)
+        list_init(&all->peers[i]);
+}
+
+struct tcp_share *share_find(const struct tcp_shares *all, uint64_t peer) {
+    const struct list *chain = &all->peers[share_chain(peer)];
+    list_for_each (pos, chain) {
         struct tcp_share *s = list_entry(pos, struct tcp_share, node);
         if (s->peer == peer)
             return s;
@@ -28,13 +38,15 @@ static struct tcp_share *share_find_or_make(struct tcp_shares *all, uint64_t pee
     s->peer = peer;
     s->bytes.due_ns = &s->bytes_due_ns;
     s->ops.due_ns = &s->ops_due_ns;
-    list_append(&all->peers, &s->node);
+    list_init(&s->targets);
+    list_append(&all->peers[share_chain(peer)], &s->node);
     return s;
 }
 
 static void drop_unused(struct tcp_share *s) {
     if (s->conns || s->kept)
         return;
+    assert(list_empty(&s->targets));
     list_remove(&s->node);
     free(s);
 }
@@ -83,8 +95,9 @@ void share_forget(struct tcp_shares *all, uint64_t peer) {
 }
 
 void shares_fini(struct tcp_shares *all) {
-    list_for_each_safe (pos, &all->peers)
-        share_forget(all, list_entry(pos, struct tcp_share, node)->peer);
+    for (unsigned i = 0; i < SHARE_CHAINS; i++)
+        list_for_each_safe (pos, &all->peers[i])
+            share_forget(all, list_entry(pos, struct tcp_share, node)->peer);
 }
 
 uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s) {

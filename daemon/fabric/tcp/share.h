@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * share.h - how much of a poll each peer may use.
+ * share.h - how much of a poll each peer may use, and which connections are its.
  *
  * Bytes are counted each way, and each frame as some bytes more (conn->cost). All connections that
  * a peer made share one budget, so nobody gets more of a worker by making more of them. A link of
@@ -11,6 +11,10 @@
  * counts when it is asked for.
  *
  * Whoever is left out goes first in the next poll (tcp.c), which follows at once.
+ *
+ * What is asked about one peer walks that peer's connections only. There are few of them
+ * (TCP_CONNS_PER_PEER), of all peers together there may be thousands, and a peer may have thousands
+ * of leases that end in one turn.
  */
 #ifndef RDMAD_FABRIC_TCP_SHARE_H
 #define RDMAD_FABRIC_TCP_SHARE_H
@@ -28,13 +32,15 @@
 #define TCP_BUDGET_MIN (16u << 10)  /* of whom has the least weight */
 
 #define SHARE_TOLD_NS (60 * NSEC_PER_SEC)
+#define SHARE_CHAINS 256u /* a power of two */
 
 /* How much was used of the present poll's budgets. */
 struct tcp_share {
-    struct list node; /* in shares.peers: of a peer's targets */
+    struct list node; /* in one of shares.peers: of a peer's targets */
     uint64_t peer;
-    uint32_t conns;
-    uint64_t poll; /* the last that it moved something in */
+    struct list targets; /* of struct tcp_target, by mates: the peer's that are not closed */
+    uint32_t conns;      /* and those that are, until their memory goes */
+    uint64_t poll;       /* the last that it moved something in */
     uint64_t in, out;
     size_t budget; /* of a poll; 0: TCP_SHARE_BUDGET */
     struct rate bytes, ops;
@@ -44,12 +50,16 @@ struct tcp_share {
 };
 
 struct tcp_shares {
-    struct list peers;    /* of struct tcp_share */
-    struct tcp_share all; /* of every connection */
-    uint64_t poll;        /* the present one's number */
-    uint64_t now_ns;      /* and time */
+    struct list peers[SHARE_CHAINS]; /* of struct tcp_share */
+    struct tcp_share all;            /* of every connection */
+    uint64_t poll;                   /* the present one's number */
+    uint64_t now_ns;                 /* and time */
 };
 
+void shares_init(struct tcp_shares *all);
+/* NULL: the peer has no connection here, and no share that is not everybody's. */
+struct tcp_share *share_find(const struct tcp_shares *all, uint64_t peer);
+/* It stays until who joined leaves it. */
 struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer); /* NULL: out of memory */
 void share_leave(struct tcp_share *s);
 /* The peer's share from now on; RDMAD_E_NOMEM. Until share_forget. Of what it owes its former rates

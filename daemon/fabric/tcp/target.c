@@ -310,7 +310,7 @@ static void cut_read(struct tcp_target *t, struct piece *p, int status) {
     outq_repoint(&t->conn.out, p, t->conn.tcp->zeros);
 }
 
-void target_let_go(struct tcp_target *t, struct tcp_window *w, int reason) {
+static void target_let_go(struct tcp_target *t, struct tcp_window *w, int reason) {
     if (t->rx.window == w)
         cut_write(t, reason);
     struct piece *p;
@@ -318,6 +318,15 @@ void target_let_go(struct tcp_target *t, struct tcp_window *w, int reason) {
          w->queued > 0 && (p = outq_next_foreign(&t->conn.out, &i));)
         if (p->owner == w)
             cut_read(t, p, reason);
+}
+
+/* window_check lets nobody else's use it. */
+void targets_let_go(struct tcp *t, struct tcp_window *w, int reason) {
+    const struct tcp_share *s = share_find(&t->shares, w->spec.peer);
+    if (!s)
+        return;
+    list_for_each (pos, &s->targets)
+        target_let_go(list_entry(pos, struct tcp_target, mates), w, reason);
 }
 
 static void target_before_send(struct tcp_conn *c) {
@@ -339,8 +348,17 @@ static void target_tx_fault(struct tcp_conn *c, struct piece *p) {
 
 void target_shut(struct tcp_target *t) {
     conn_shut(&t->conn);
+    list_remove(&t->mates);
     source_end(t->conn.tcp, &t->conn.source);
     landed(t, RDMAD_E_PEER_LOST);
+}
+
+/* The share stays until the last of them is destroyed, by the next poll. */
+void targets_shut(struct tcp *t, uint64_t peer) {
+    struct tcp_share *s = share_find(&t->shares, peer);
+    struct list *node;
+    while (s && (node = list_first(&s->targets)))
+        target_shut(list_entry(node, struct tcp_target, mates));
 }
 
 static void target_lost(struct tcp_conn *c, const struct error *why) {
@@ -393,6 +411,7 @@ int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
     t->peer = peer;
     t->number = number;
     list_append(&tcp->targets, &t->conn.node);
+    list_append(&share->targets, &t->mates);
     welcome_put(outq_copy(&t->conn.out, WELCOME_BYTES));
     conn_wants_send(&t->conn);
     conn_heat(&t->conn);
@@ -400,16 +419,22 @@ int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
 }
 
 uint32_t target_count(const struct tcp *tcp, uint64_t peer) {
+    const struct tcp_share *s = share_find(&tcp->shares, peer);
     uint32_t n = 0;
-    list_for_each (pos, &tcp->targets)
-        n += list_entry(pos, struct tcp_target, conn.node)->peer == peer;
+    if (!s)
+        return 0;
+    list_for_each (pos, &s->targets)
+        n++;
     return n;
 }
 
 struct tcp_target *target_find(const struct tcp *tcp, uint64_t peer, uint64_t number) {
-    list_for_each (pos, &tcp->targets) {
-        struct tcp_target *t = list_entry(pos, struct tcp_target, conn.node);
-        if (t->peer == peer && t->number == number)
+    const struct tcp_share *s = share_find(&tcp->shares, peer);
+    if (!s)
+        return NULL;
+    list_for_each (pos, &s->targets) {
+        struct tcp_target *t = list_entry(pos, struct tcp_target, mates);
+        if (t->number == number)
             return t;
     }
     return NULL;

@@ -13,6 +13,7 @@
 
 struct tcp_target {
     struct tcp_conn conn;
+    struct list mates; /* in its share's targets */
     uint64_t peer, number;
     uint32_t next_op;              /* number of the next request */
     uint32_t acked, ack_from;      /* done and not yet told: how many, and the first one's number */
@@ -32,11 +33,12 @@ struct tcp_target {
 int target_create(struct tcp *t, int fd, uint64_t peer, uint64_t number,
                   const struct sockaddr_storage *address, struct secure *secure);
 void target_shut(struct tcp_target *t);
+void targets_shut(struct tcp *t, uint64_t peer); /* the peer's, all of them */
 uint32_t target_count(const struct tcp *t, uint64_t peer);
 /* The peer's connection of that number; NULL: it has none. */
 struct tcp_target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
-/* t does not touch w's range any more. Requests that this cuts short fail with reason. */
-void target_let_go(struct tcp_target *t, struct tcp_window *w, int reason);
+/* No target touches w's range any more. Requests that this cuts short fail with reason. */
+void targets_let_go(struct tcp *t, struct tcp_window *w, int reason);
 void tcp_abandon(struct fabric_landing *landing);
 
 #endif

@@ -176,11 +176,7 @@ static void tcp_expel(struct fabric *f, uint64_t peer) {
     share_forget(&tcp->shares, peer);
     offers_drop(tcp, peer);
     strangers_drop(tcp, peer, 0);
-    list_for_each_safe (pos, &tcp->targets) {
-        struct tcp_target *t = list_entry(pos, struct tcp_target, conn.node);
-        if (t->peer == peer)
-            target_shut(t);
-    }
+    targets_shut(tcp, peer);
 }
 
 /* The socket's end would show by itself, but only behind everything that is still under way on it:
@@ -214,8 +210,7 @@ static int tcp_window_open(struct fabric *f, const struct fabric_window_spec *sp
 static bool tcp_window_close(struct fabric_window *fw, int reason) {
     struct tcp_window *w = container_of(fw, struct tcp_window, base);
     struct tcp *t = tcp_of(fw->fabric);
-    list_for_each (pos, &t->targets)
-        target_let_go(list_entry(pos, struct tcp_target, conn.node), w, reason);
+    targets_let_go(t, w, reason);
     window_remove(t, w);
     return true;
 }
@@ -256,7 +251,7 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->sending);
     list_init(&t->refused);
     list_init(&t->ended);
-    list_init(&t->shares.peers);
+    shares_init(&t->shares);
     list_init(&t->listener.ended);
     slots_init(&t->windows, MAX_WINDOWS);
     t->now_ns = env->now_ns(env->user);
