@@ -37,6 +37,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/tcp/share.h"
 
+#define TOKEN_CHAINS 256u
 #define TCP_SMALL 2048u      /* payloads up to this are copied, larger ones go by reference */
 #define TCP_LONG (16u << 10) /* likewise of SENDs: up to it two copies cost less */
 
@@ -55,7 +56,9 @@ struct tcp {
     int listen_fd;
     uint16_t port;
     uint64_t accept_again_ns; /* accepting pauses until then: out of descriptors; 0: it does not */
-    struct list strangers, offers, targets, links;
+    struct list strangers, targets, links;
+    struct list offers;               /* those that nobody has taken, the oldest first */
+    struct list tokens[TOKEN_CHAINS]; /* the same, by the first byte of their tokens */
     uint32_t stranger_count;
     struct ssl_ctx_st *tls; /* for handshakes */
     unsigned handshakes;    /* steps of strangers' in this poll */

@@ -100,7 +100,7 @@ int listener_open(struct tcp *t, struct error *err) {
 void listener_close(struct tcp *t) {
     strangers_close(t);
     struct list *node;
-    while ((node = list_pop(&t->offers)))
+    while ((node = list_first(&t->offers)))
         offer_forget(list_entry(node, struct tcp_offer, node));
     if (t->listen_fd >= 0)
         close(t->listen_fd);

@@ -15,36 +15,42 @@
 
 void offer_forget(struct tcp_offer *o) {
     list_remove(&o->node);
+    list_remove(&o->same);
+    list_remove(&o->mates);
+    share_leave(o->share);
     explicit_bzero(&o->is, sizeof o->is);
     free(o);
 }
 
+/* All are good for the same time. */
 void offers_expire(struct tcp *t) {
-    list_for_each_safe (pos, &t->offers) {
-        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
-        if (o->taken)
-            continue;
-        if (t->now_ns >= o->expires_ns)
-            offer_forget(o);
-        else
+    struct list *node;
+    while ((node = list_first(&t->offers))) {
+        struct tcp_offer *o = list_entry(node, struct tcp_offer, node);
+        if (t->now_ns < o->expires_ns) {
             tcp_timer_at(t, o->expires_ns);
+            return;
+        }
+        offer_forget(o);
     }
 }
 
-void offers_drop(struct tcp *t, uint64_t peer) {
-    list_for_each_safe (pos, &t->offers) {
-        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
-        if (o->peer == peer && !o->taken)
-            offer_forget(o);
+/* The share may go with the last of them. */
+void offers_drop(struct tcp *t, uint64_t peer, uint64_t number) {
+    struct tcp_share *s = share_find(&t->shares, peer);
+    struct list gone, *node;
+    if (!s)
+        return;
+    list_init(&gone);
+    list_for_each_safe (pos, &s->offers) {
+        const struct tcp_offer *o = list_entry(pos, struct tcp_offer, mates);
+        if (o->taken || (number && o->is.number != number))
+            continue;
+        list_remove(pos);
+        list_append(&gone, pos);
     }
-}
-
-void offer_drop(struct tcp *t, uint64_t peer, uint64_t number) {
-    list_for_each_safe (pos, &t->offers) {
-        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
-        if (o->peer == peer && o->is.number == number && !o->taken)
-            offer_forget(o);
-    }
+    while ((node = list_first(&gone)))
+        offer_forget(list_entry(node, struct tcp_offer, mates));
 }
 
 /* Numbers are unique in the process, not only on a worker: a peer that says that it has closed a
@@ -75,6 +81,20 @@ static int encryption_agree(const struct tcp *t, bool secured, const struct fabr
     return 0;
 }
 
+static struct tcp_offer *offer_new(struct tcp *t, uint64_t peer) {
+    struct tcp_offer *o = calloc(1, sizeof *o);
+    struct tcp_share *share = o ? share_join(&t->shares, peer) : NULL;
+    if (!share) {
+        free(o);
+        return NULL;
+    }
+    o->share = share;
+    list_init(&o->node);
+    list_init(&o->same);
+    list_append(&share->offers, &o->mates);
+    return o;
+}
+
 static bool random_bytes(void *to, size_t n) {
     return getrandom(to, n, 0) == (ssize_t)n;
 }
@@ -96,43 +116,44 @@ int tcp_offer(struct fabric *f, uint64_t peer, bool secured, const struct fabric
         return rc;
     t->now_ns = t->env->now_ns(t->env->user);
     offers_expire(t);
-    uint32_t used = target_count(t, peer);
-    list_for_each (pos, &t->offers)
-        used += list_entry(pos, struct tcp_offer, node)->peer == peer;
+    uint32_t used = share_connections(share_find(&t->shares, peer));
     if (used >= TCP_CONNS_PER_PEER)
         return error_set(err, RDMAD_E_LIMIT,
                          "the peer has %u data connections and unused offers of at most %u on this "
                          "worker; close some or wait until the offers expire",
                          used, TCP_CONNS_PER_PEER);
-    struct tcp_offer *o = calloc(1, sizeof *o);
+    struct tcp_offer *o = offer_new(t, peer);
     if (!o)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a data connection's token");
     rc = offer_fill(o, t, encrypt, err);
     if (rc) {
-        free(o);
+        offer_forget(o);
         return rc;
     }
-    o->peer = peer;
     o->expires_ns = clock_after(t->now_ns, t->env->settings->token_ttl_ns);
     list_append(&t->offers, &o->node);
+    list_append(&t->tokens[o->is.token[0]], &o->same);
     tcp_timer_at(t, o->expires_ns);
     offer_put(out, &o->is);
     return 0;
 }
 
-/* Every offer is compared with every byte, so time tells nothing about a token. */
+/* Each offer whose token has that first byte is compared with every byte: time tells how many those
+ * are, and nothing about the other fifteen. */
 struct tcp_offer *offer_take(struct tcp *t, const uint8_t token[FRAME_TOKEN_BYTES]) {
     struct tcp_offer *found = NULL;
-    list_for_each (pos, &t->offers) {
-        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
+    list_for_each (pos, &t->tokens[token[0]]) {
+        struct tcp_offer *o = list_entry(pos, struct tcp_offer, same);
         volatile uint8_t differs = 0;
         for (unsigned i = 0; i < FRAME_TOKEN_BYTES; i++)
             differs = (uint8_t)(differs | (o->is.token[i] ^ token[i]));
         if (!differs)
             found = o;
     }
-    if (!found || found->taken || t->now_ns >= found->expires_ns)
+    if (!found || t->now_ns >= found->expires_ns)
         return NULL;
     found->taken = true;
+    list_remove(&found->node);
+    list_remove(&found->same);
     return found;
 }

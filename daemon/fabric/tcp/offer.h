@@ -11,8 +11,11 @@
 #define TCP_CONNS_PER_PEER 64u /* accepted connections and unused offers together */
 
 struct tcp_offer {
-    struct list node; /* in tcp.offers */
-    uint64_t peer;
+    struct list node; /* in tcp.offers: by age; and */
+    struct list
+        same; /* in tcp.tokens: those whose tokens begin alike. In neither once it is taken */
+    struct list mates; /* in its share's offers */
+    struct tcp_share *share;
     uint64_t expires_ns;
     bool taken; /* by who showed its token; it is his to forget */
     struct invitation is;
@@ -25,8 +28,8 @@ bool encryption_wanted(const struct tcp *t, bool secured);
 int tcp_offer(struct fabric *f, uint64_t peer, bool secured, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err);
 void offers_expire(struct tcp *t); /* those that nobody has taken */
-void offers_drop(struct tcp *t, uint64_t peer);
-void offer_drop(struct tcp *t, uint64_t peer, uint64_t number);
+/* Those of the peer that nobody has taken; the number's alone, unless it is 0. */
+void offers_drop(struct tcp *t, uint64_t peer, uint64_t number);
 /* The offer of that token, which now is taken. NULL: it is unknown, used or expired. */
 struct tcp_offer *offer_take(struct tcp *t, const uint8_t token[FRAME_TOKEN_BYTES]);
 void offer_forget(struct tcp_offer *o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * share.c - how much of a poll each peer may use, and which connections are its.
+ * share.c - how much of a poll each peer may use, and which connections and offers are its.
  *
  * A share is brought up to the present poll when it is asked for: what it used beyond the budgets
  * of the polls since then is still owed.
@@ -39,14 +39,15 @@ static struct tcp_share *share_find_or_make(struct tcp_shares *all, uint64_t pee
     s->bytes.due_ns = &s->bytes_due_ns;
     s->ops.due_ns = &s->ops_due_ns;
     list_init(&s->targets);
+    list_init(&s->offers);
     list_append(&all->peers[share_chain(peer)], &s->node);
     return s;
 }
 
 static void drop_unused(struct tcp_share *s) {
-    if (s->conns || s->kept)
+    if (s->joined || s->kept)
         return;
-    assert(list_empty(&s->targets));
+    assert(list_empty(&s->targets) && list_empty(&s->offers));
     list_remove(&s->node);
     free(s);
 }
@@ -54,14 +55,25 @@ static void drop_unused(struct tcp_share *s) {
 struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer) {
     struct tcp_share *s = share_find_or_make(all, peer);
     if (s)
-        s->conns++;
+        s->joined++;
     return s;
 }
 
 void share_leave(struct tcp_share *s) {
-    assert(s->conns > 0);
-    s->conns--;
+    assert(s->joined > 0);
+    s->joined--;
     drop_unused(s);
+}
+
+uint32_t share_connections(const struct tcp_share *s) {
+    uint32_t n = 0;
+    if (!s)
+        return 0;
+    list_for_each (pos, &s->targets)
+        n++;
+    list_for_each (pos, &s->offers)
+        n++;
+    return n;
 }
 
 static size_t budget_of(uint32_t weight) {

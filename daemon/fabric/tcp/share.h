@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * share.h - how much of a poll each peer may use, and which connections are its.
+ * share.h - how much of a poll each peer may use, and which connections and offers are its.
  *
  * Bytes are counted each way, and each frame as some bytes more (conn->cost). All connections that
  * a peer made share one budget, so nobody gets more of a worker by making more of them. A link of
@@ -12,7 +12,7 @@
  *
  * Whoever is left out goes first in the next poll (tcp.c), which follows at once.
  *
- * What is asked about one peer walks that peer's connections only. There are few of them
+ * What is asked about one peer walks that peer's connections and offers only. There are few of them
  * (TCP_CONNS_PER_PEER), of all peers together there may be thousands, and a peer may have thousands
  * of leases that end in one turn.
  */
@@ -39,14 +39,15 @@ struct tcp_share {
     struct list node; /* in one of shares.peers: of a peer's targets */
     uint64_t peer;
     struct list targets; /* of struct tcp_target, by mates: the peer's that are not closed */
-    uint32_t conns;      /* and those that are, until their memory goes */
+    struct list offers;  /* of struct tcp_offer, by mates: the peer's */
+    uint32_t joined;     /* by both; by a target until its memory goes */
     uint64_t poll;       /* the last that it moved something in */
     uint64_t in, out;
     size_t budget; /* of a poll; 0: TCP_SHARE_BUDGET */
     struct rate bytes, ops;
     uint64_t bytes_due_ns, ops_due_ns;
     uint64_t bytes_told_ns, ops_told_ns; /* when it was told that each holds it */
-    bool kept; /* it has a share that is not everybody's: it stays without connections, too */
+    bool kept; /* it has a share that is not everybody's: it stays without either, too */
 };
 
 struct tcp_shares {
@@ -57,16 +58,17 @@ struct tcp_shares {
 };
 
 void shares_init(struct tcp_shares *all);
-/* NULL: the peer has no connection here, and no share that is not everybody's. */
+/* NULL: the peer has no connection and no offer here, and no share that is not everybody's. */
 struct tcp_share *share_find(const struct tcp_shares *all, uint64_t peer);
 /* It stays until who joined leaves it. */
 struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer); /* NULL: out of memory */
+uint32_t share_connections(const struct tcp_share *s);               /* and offers; of NULL none */
 void share_leave(struct tcp_share *s);
 /* The peer's share from now on; RDMAD_E_NOMEM. Until share_forget. Of what it owes its former rates
  * a second is left. */
 int share_set(struct tcp_shares *all, uint64_t peer, const struct fabric_share *share);
 void share_forget(struct tcp_shares *all, uint64_t peer);
-void shares_fini(struct tcp_shares *all); /* there are no connections any more */
+void shares_fini(struct tcp_shares *all); /* there are no connections and offers */
 /* Until when the peer is held; 0: it is not. */
 uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s);
 /* The peer is held: whether that is to be told of, as it is once in SHARE_TOLD_NS of each rate, and

@@ -68,7 +68,7 @@ static void stranger_refuse(struct stranger *s, const char *why) {
 static void stranger_admit(struct stranger *s, struct secure *secure) {
     struct tcp *t = s->tcp;
     epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
-    if (target_create(t, s->fd, s->offer->peer, s->offer->is.number, &s->address, secure))
+    if (target_create(t, s->fd, s->offer->share->peer, s->offer->is.number, &s->address, secure))
         stranger_refuse(s, "no memory for it");
     else
         stranger_forget(s);
@@ -207,7 +207,7 @@ void strangers_expire(struct tcp *t) {
 void strangers_drop(struct tcp *t, uint64_t peer, uint64_t number) {
     list_for_each_safe (pos, &t->strangers) {
         struct stranger *s = list_entry(pos, struct stranger, node);
-        if (!s->offer || s->offer->peer != peer || (number && s->offer->is.number != number))
+        if (!s->offer || s->offer->share->peer != peer || (number && s->offer->is.number != number))
             continue;
         source_close(s->tcp, s->fd);
         stranger_forget(s);

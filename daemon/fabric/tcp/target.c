@@ -418,16 +418,6 @@ int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
     return 0;
 }
 
-uint32_t target_count(const struct tcp *tcp, uint64_t peer) {
-    const struct tcp_share *s = share_find(&tcp->shares, peer);
-    uint32_t n = 0;
-    if (!s)
-        return 0;
-    list_for_each (pos, &s->targets)
-        n++;
-    return n;
-}
-
 struct tcp_target *target_find(const struct tcp *tcp, uint64_t peer, uint64_t number) {
     const struct tcp_share *s = share_find(&tcp->shares, peer);
     if (!s)

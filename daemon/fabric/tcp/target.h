@@ -34,7 +34,6 @@ int target_create(struct tcp *t, int fd, uint64_t peer, uint64_t number,
                   const struct sockaddr_storage *address, struct secure *secure);
 void target_shut(struct tcp_target *t);
 void targets_shut(struct tcp *t, uint64_t peer); /* the peer's, all of them */
-uint32_t target_count(const struct tcp *t, uint64_t peer);
 /* The peer's connection of that number; NULL: it has none. */
 struct tcp_target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
 /* No target touches w's range any more. Requests that this cuts short fail with reason. */

@@ -174,7 +174,7 @@ static int tcp_peer_share(struct fabric *f, uint64_t peer, const struct fabric_s
 static void tcp_expel(struct fabric *f, uint64_t peer) {
     struct tcp *tcp = tcp_of(f);
     share_forget(&tcp->shares, peer);
-    offers_drop(tcp, peer);
+    offers_drop(tcp, peer, 0);
     strangers_drop(tcp, peer, 0);
     targets_shut(tcp, peer);
 }
@@ -184,7 +184,7 @@ static void tcp_expel(struct fabric *f, uint64_t peer) {
 static void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
     struct tcp *tcp = tcp_of(f);
     struct tcp_target *t = target_find(tcp, peer, number);
-    offer_drop(tcp, peer, number);
+    offers_drop(tcp, peer, number);
     strangers_drop(tcp, peer, number);
     if (t)
         target_shut(t);
@@ -245,6 +245,8 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
         .base.ops = &fabric_tcp, .env = env, .listen_fd = -1, .next_timer_ns = CLOCK_NEVER};
     list_init(&t->strangers);
     list_init(&t->offers);
+    for (unsigned i = 0; i < TOKEN_CHAINS; i++)
+        list_init(&t->tokens[i]);
     list_init(&t->targets);
     list_init(&t->links);
     list_init(&t->hot);
