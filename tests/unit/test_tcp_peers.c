@@ -6,13 +6,18 @@
 #include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/offer.h"
 #include "daemon/fabric/tcp/target.h"
+#include "tests/support/runner.h"
 #include "tests/unit/tcp_raw.h"
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define BIG ((size_t)256 << 10)
 #define LARGE (64u << 10) /* a WRITE, that is half sent: */
 #define HALF (LARGE / 2)
 #define EACH 5u
+#define COLD 1100u /* polls, after which what is idle is not simply read any more */
 
 /* The connection that came last, which is the peer's. */
 static struct tcp_target *last_of(struct pair *p, uint64_t peer) {
@@ -118,6 +123,11 @@ Test(tcp_peers, a_connection_is_looked_for_at_its_peers_connections_only) {
     pair_close(&p);
 }
 
+static void expect_accepted(struct pair *p, unsigned count) {
+    cr_assert_eq(fabric_tcp.accepted(p->owner.fabric), count);
+    cr_assert_eq(fabric_tcp.encrypted(p->owner.fabric), pair_encrypts() ? count : 0);
+}
+
 /* What was closed is still there until the next poll, beside what comes. */
 Test(tcp_peers, a_peer_that_was_expelled_may_come_back_before_it_is_forgotten) {
     const struct fabric_share share = {.weight = 30};
@@ -127,11 +137,11 @@ Test(tcp_peers, a_peer_that_was_expelled_may_come_back_before_it_is_forgotten) {
     int fd = raw_dial_as(&p, LESSEE);
     fabric_tcp.expel(p.owner.fabric, LESSEE);
     fabric_tcp.expel(p.owner.fabric, LESSEE);
-    cr_assert_eq(fabric_tcp.accepted(p.owner.fabric), 0);
+    expect_accepted(&p, 0);
     cr_assert_eq(fabric_tcp.peer_share(p.owner.fabric, LESSEE, &share), 0);
     int again = raw_dial_as(&p, LESSEE);
     cr_assert(raw_closed(&p, fd));
-    cr_assert_eq(fabric_tcp.accepted(p.owner.fabric), 1);
+    expect_accepted(&p, 1);
     struct frame f = raw_request(&p.key, FRAME_READ, 0, 0, 8);
     raw_frame(&p, again, &f);
     cr_assert_eq(raw_answer(&p, again).type, FRAME_DATA);
@@ -254,5 +264,169 @@ Test(tcp_peers, of_thousands_of_offers_few_are_looked_at) {
     cr_assert_null(offer_take(t, o->is.token), "all are looked at");
     o->is.token[0] ^= 1;
     cr_assert(opens(&p, &offer));
+    pair_close(&p);
+}
+
+/* ---- sleeping ----------------------------------------------------------------------------- */
+
+static bool is_armed(struct side *s) {
+    uint64_t wake_ns;
+    return fabric_tcp.arm(s->fabric, &wake_ns);
+}
+
+/* By hand one that is idle is made one that would keep the worker awake. */
+Test(tcp_peers, who_goes_to_sleep_looks_at_no_connection_to_which_nothing_happened) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, STRANGE);
+    struct tcp_target *idle = last_of(&p, STRANGE);
+    turns(&p, 10);
+    while (!is_armed(&p.owner))
+        fabric_tcp.poll(p.owner.fabric);
+    idle->conn.more = true;
+    cr_assert(is_armed(&p.owner), "it was looked at");
+    cr_assert(is_armed(&p.owner));
+    conn_serve(&idle->conn);
+    idle->conn.more = true;
+    cr_assert_not(is_armed(&p.owner), "and now it has to be");
+    cr_assert_not(is_armed(&p.owner));
+    idle->conn.more = false;
+    close(fd);
+    pair_close(&p);
+}
+
+static struct { unsigned slept, unsent, blocked, held; /* in which states they slept */ } met;
+
+/* Whatever c waits for, epoll tells of it. */
+static void expect_watched(const struct tcp_conn *c) {
+    bool unsent = !outq_empty(&c->out) || (c->secure && secure_unsent(c->secure));
+    bool may_send = !c->dialling && !c->greeting;
+    uint32_t events = 0;
+    if ((unsent && may_send) || c->dialling)
+        events |= EPOLLOUT;
+    if (!c->blocked && !c->dialling && !c->held)
+        events |= EPOLLIN;
+    cr_assert_eq(c->events, events, "it waits for %#x, and epoll looks for %#x", events, c->events);
+    cr_assert_not(c->more);
+    cr_assert_not(c->blocked && !c->held && outq_room(&c->out));
+    cr_assert_not(!list_empty(&c->sending) && may_send && !c->stuck);
+    met.unsent += unsent;
+    met.blocked += c->blocked && !c->held;
+    met.held += c->held;
+}
+
+static void expect_all_watched(struct side *s) {
+    const struct tcp *t = container_of(s->fabric, const struct tcp, base);
+    if (!is_armed(s))
+        return;
+    met.slept++;
+    list_for_each (pos, &t->targets)
+        expect_watched(list_entry(pos, struct tcp_conn, node));
+    list_for_each (pos, &t->links)
+        expect_watched(list_entry(pos, struct tcp_conn, node));
+}
+
+/* As what is posted late in a turn. */
+Test(tcp_peers, who_goes_to_sleep_looks_at_what_was_posted_after_the_poll) {
+    struct pair p;
+    struct top op;
+    pair_open(&p, BIG);
+    while (!is_armed(&p.lessee))
+        fabric_tcp.poll(p.lessee.fabric);
+    op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 64);
+    op_post(&p, &op);
+    cr_assert_not(is_armed(&p.lessee));
+    PAIR_UNTIL(&p, op.done);
+    pair_close(&p);
+}
+
+struct asker {
+    int fd;
+    uint32_t op;
+    uint64_t wanted, got; /* bytes of answers */
+};
+
+static void ask_more(struct pair *p, struct asker *a, uint32_t length) {
+    uint8_t bytes[FRAME_BYTES];
+    struct frame f = raw_request(&p->key, FRAME_READ, a->op, 0, length);
+    frame_put(bytes, &f);
+    ssize_t n = raw_send_try(a->fd, bytes, sizeof bytes);
+    cr_assert(n == (ssize_t)sizeof bytes || (n < 0 && errno == EAGAIN));
+    if (n < 0)
+        return;
+    a->op++;
+    a->wanted += FRAME_BYTES + length + (length > TCP_SMALL ? FRAME_BYTES : 0);
+}
+
+static bool has_all(struct asker *a) {
+    static uint8_t sink[1 << 16];
+    for (ssize_t n; (n = raw_recv_try(a->fd, sink, sizeof sink)) > 0;)
+        a->got += (uint64_t)n;
+    return a->got == a->wanted;
+}
+
+static bool have_all(struct asker *a) {
+    bool all = true;
+    for (unsigned i = 0; i < EACH; i++)
+        all = has_all(&a[i]) && all;
+    return all;
+}
+
+/* A turn of both sides, and a millisecond; both may go to sleep. */
+static void turn_and_sleep(struct pair *p) {
+    p->owner.skew_ns += NSEC_PER_MSEC;
+    fabric_tcp.poll(p->owner.fabric);
+    expect_all_watched(&p->owner);
+    fabric_tcp.poll(p->lessee.fabric);
+    expect_all_watched(&p->lessee);
+}
+
+/* The owner's socket takes little, so its answers wait. */
+static struct asker asker_up(struct pair *p) {
+    const int bytes = 16 << 10;
+    struct asker a = {.fd = raw_dial_as(p, LESSEE)};
+    int fd = last_of(p, LESSEE)->conn.fd;
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    return a;
+}
+
+/* All connections ask, more than they read at first; each third time they have a rate. */
+static void ask_and_read(struct pair *p, struct asker *a, unsigned round, uint64_t *random) {
+    const struct fabric_share all = {.weight = 100}, few = {.weight = 1, .ops_per_second = 200};
+    fabric_tcp.peer_share(p->owner.fabric, LESSEE, round % 3 ? &all : &few);
+    for (unsigned i = 0; i < EACH; i++) {
+        uint32_t length = random_next(random) % 4 ? 2048 : LARGE;
+        for (uint64_t n = random_next(random) % (i % 2 ? 300 : 60); n > 0; n--)
+            ask_more(p, &a[i], length);
+    }
+    for (unsigned n = round % 2 ? COLD : 10; n > 0; n--)
+        turn_and_sleep(p);
+    uint64_t until_ns = clock_now_ns() + 10 * NSEC_PER_SEC;
+    while (!have_all(a)) {
+        turn_and_sleep(p);
+        cr_assert_lt(clock_now_ns(), until_ns, "some are never answered");
+    }
+}
+
+Test(tcp_peers, who_goes_to_sleep_is_woken_by_whatever_a_connection_waits_for) {
+    static struct top ops[8];
+    struct pair p;
+    struct asker a[EACH];
+    uint64_t random = 5;
+    pair_open(&p, BIG);
+    for (unsigned i = 0; i < EACH; i++)
+        a[i] = asker_up(&p);
+    for (unsigned round = 0; round < 30 * test_scale(); round++) {
+        for (unsigned i = 0; i < 8; i++) {
+            op_prepare(&p, &ops[i], RDMAD_OP_READ, 0, 0, i % 2 ? 64 : BIG);
+            op_post(&p, &ops[i]);
+        }
+        ask_and_read(&p, a, round, &random);
+        PAIR_UNTIL(&p, ops[7].done);
+    }
+    cr_assert(met.slept && met.unsent && met.blocked && met.held, "%u slept, %u, %u, %u", met.slept,
+              met.unsent, met.blocked, met.held);
+    for (unsigned i = 0; i < EACH; i++)
+        close(a[i].fd);
     pair_close(&p);
 }

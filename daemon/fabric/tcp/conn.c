@@ -55,6 +55,7 @@ int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd
     list_init(&c->node);
     list_init(&c->hot);
     list_init(&c->sending);
+    list_init(&c->stirred);
     address_text(c->address, address);
     c->rx.staging = undumped_new(TCP_STAGING);
     c->rx.want = TCP_STAGING;
@@ -84,6 +85,7 @@ void conn_shut(struct tcp_conn *c) {
     list_remove(&c->node);
     list_remove(&c->hot);
     list_remove(&c->sending);
+    list_remove(&c->stirred);
     source_close(c->tcp, c->fd);
     c->fd = -1;
 }
@@ -102,7 +104,15 @@ void conn_heat(struct tcp_conn *c) {
         list_append(&c->tcp->hot, &c->hot);
 }
 
+/* What it waits for may have changed: conns_arm looks at it. Of thousands that are idle it does
+ * not look at one. */
+static void conn_stir(struct tcp_conn *c) {
+    if (list_empty(&c->stirred) && !c->closed)
+        list_append(&c->tcp->stirred, &c->stirred);
+}
+
 void conn_wants_send(struct tcp_conn *c) {
+    conn_stir(c);
     if (list_empty(&c->sending) && !c->closed)
         list_append(&c->tcp->sending, &c->sending);
 }
@@ -329,6 +339,7 @@ static void conn_parse_and_count(struct tcp_conn *c) {
 
 void conn_serve(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
+    conn_stir(c);
     c->more = false;
     if (c->blocked)
         conn_parse_and_count(c);
@@ -401,6 +412,7 @@ static ssize_t conn_write(struct tcp_conn *c, size_t *asked) {
 }
 
 void conn_flush(struct tcp_conn *c) {
+    conn_stir(c);
     c->stuck = false;
     if (c->dialling || c->greeting)
         return;
@@ -452,8 +464,15 @@ int conn_watch(struct tcp_conn *c) {
     return 0;
 }
 
-bool conn_arm(struct tcp_conn *c) {
+static bool conn_arm(struct tcp_conn *c) {
     if (c->more || (c->blocked && !c->held && outq_room(&c->out)) || flush_waits(c))
         return false;
     return conn_watch(c) == 0;
+}
+
+bool conns_arm(struct tcp *t) {
+    list_for_each_safe (pos, &t->stirred)
+        if (conn_arm(list_entry(pos, struct tcp_conn, stirred)))
+            list_remove(pos);
+    return list_empty(&t->stirred);
 }

@@ -54,6 +54,7 @@ struct tcp_conn {
     int fd;
     uint32_t events; /* in the epoll set */
     struct list node, hot, sending;
+    struct list stirred;     /* in tcp.stirred */
     struct tcp_share *share; /* its peer's; a link's own */
     uint32_t idle_polls;
     bool closed;          /* has no socket: lost, ended, or a link not opened yet */
@@ -90,6 +91,8 @@ bool conn_is_held(struct tcp_conn *c);
 void conn_serve(struct tcp_conn *c); /* reads and parses, within its budget */
 void conn_flush(struct tcp_conn *c); /* sends, within its budget */
 int conn_watch(struct tcp_conn *c);  /* tells epoll what it waits for */
-bool conn_arm(struct tcp_conn *c);   /* the same before a sleep; false: it need not wait */
+/* The same before a sleep, for all that something happened to since the last. False: one need not
+ * wait. */
+bool conns_arm(struct tcp *t);
 
 #endif

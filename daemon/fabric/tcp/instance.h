@@ -60,12 +60,14 @@ struct tcp {
     struct list offers;               /* those that nobody has taken, the oldest first */
     struct list tokens[TOKEN_CHAINS]; /* the same, by the first byte of their tokens */
     uint32_t stranger_count;
-    struct ssl_ctx_st *tls; /* for handshakes */
-    unsigned handshakes;    /* steps of strangers' in this poll */
-    struct list hot;        /* conns that had traffic lately */
-    struct list sending;    /* conns with something queued */
-    struct list refused;    /* ops refused in post, to be completed by poll */
-    struct list ended;      /* ended sources whose memory goes with the next poll */
+    uint32_t accepted, encrypted; /* how many targets there are, and of those that are encrypted */
+    struct ssl_ctx_st *tls;       /* for handshakes */
+    unsigned handshakes;          /* steps of strangers' in this poll */
+    struct list hot;              /* conns that had traffic lately */
+    struct list sending;          /* conns with something queued */
+    struct list stirred;          /* conns of which epoll may not know for what they wait */
+    struct list refused;          /* ops refused in post, to be completed by poll */
+    struct list ended;            /* ended sources whose memory goes with the next poll */
     struct tcp_shares shares;
     struct slots windows;
     uint64_t now_ns, next_timer_ns;

@@ -347,9 +347,12 @@ static void target_tx_fault(struct tcp_conn *c, struct piece *p) {
 /* ---- coming and going -------------------------------------------------------------------- */
 
 void target_shut(struct tcp_target *t) {
+    struct tcp *tcp = t->conn.tcp;
     conn_shut(&t->conn);
     list_remove(&t->mates);
-    source_end(t->conn.tcp, &t->conn.source);
+    tcp->accepted--;
+    tcp->encrypted -= t->conn.secure != NULL;
+    source_end(tcp, &t->conn.source);
     landed(t, RDMAD_E_PEER_LOST);
 }
 
@@ -412,6 +415,8 @@ int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
     t->number = number;
     list_append(&tcp->targets, &t->conn.node);
     list_append(&share->targets, &t->mates);
+    tcp->accepted++;
+    tcp->encrypted += secure != NULL;
     welcome_put(outq_copy(&t->conn.out, WELCOME_BYTES));
     conn_wants_send(&t->conn);
     conn_heat(&t->conn);

@@ -145,18 +145,10 @@ static int tcp_wait_fd(struct fabric *f) {
     return tcp_of(f)->epoll_fd;
 }
 
-static bool arm_all(struct list *conns) {
-    bool safe = true;
-    list_for_each (pos, conns)
-        safe = conn_arm(list_entry(pos, struct tcp_conn, node)) && safe;
-    return safe;
-}
-
 static bool tcp_arm(struct fabric *f, uint64_t *wake_ns) {
     struct tcp *t = tcp_of(f);
     *wake_ns = t->next_timer_ns;
-    bool links = arm_all(&t->links), targets = arm_all(&t->targets);
-    if (!links || !targets || !list_empty(&t->refused))
+    if (!conns_arm(t) || !list_empty(&t->refused))
         return false;
     t->slept = true;
     return true;
@@ -251,6 +243,7 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->links);
     list_init(&t->hot);
     list_init(&t->sending);
+    list_init(&t->stirred);
     list_init(&t->refused);
     list_init(&t->ended);
     shares_init(&t->shares);
@@ -279,19 +272,11 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
 }
 
 static unsigned tcp_accepted(const struct fabric *f) {
-    const struct tcp *t = container_of(f, const struct tcp, base);
-    unsigned count = 0;
-    list_for_each (pos, &t->targets)
-        count++;
-    return count;
+    return container_of(f, const struct tcp, base)->accepted;
 }
 
 static unsigned tcp_encrypted(const struct fabric *f) {
-    const struct tcp *t = container_of(f, const struct tcp, base);
-    unsigned count = 0;
-    list_for_each (pos, &t->targets)
-        count += list_entry(pos, const struct tcp_target, conn.node)->conn.secure != NULL;
-    return count;
+    return container_of(f, const struct tcp, base)->encrypted;
 }
 
 const struct fabric_ops fabric_tcp = {
