@@ -326,6 +326,23 @@ static void expect_all_watched(struct side *s) {
         expect_watched(list_entry(pos, struct tcp_conn, node));
 }
 
+/* By hand one is made that would be found not to be held any more. */
+Test(tcp_peers, timers_look_at_no_connection_that_is_not_held) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, STRANGE);
+    struct tcp_conn *c = &last_of(&p, STRANGE)->conn;
+    while (!list_empty(&c->hot))
+        fabric_tcp.poll(p.owner.fabric);
+    c->held = true;
+    c->tcp->next_timer_ns = 0;
+    fabric_tcp.poll(p.owner.fabric);
+    cr_assert(c->held, "it was looked at");
+    c->held = false;
+    close(fd);
+    pair_close(&p);
+}
+
 /* As what is posted late in a turn. */
 Test(tcp_peers, who_goes_to_sleep_looks_at_what_was_posted_after_the_poll) {
     struct pair p;

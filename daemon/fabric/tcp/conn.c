@@ -219,11 +219,16 @@ static void tell_held(struct tcp_conn *c) {
 
 bool conn_is_held(struct tcp_conn *c) {
     uint64_t until_ns = share_held_ns(&c->tcp->shares, c->share);
+    bool was_held = c->held;
     c->held = until_ns != 0;
+    if (was_held || c->held)
+        list_remove(&c->hot);
+    if (was_held && !c->held)
+        conn_heat(c);
     if (!c->held)
         return false;
     tell_held(c);
-    list_remove(&c->hot);
+    list_append(&c->tcp->held, &c->hot);
     tcp_timer_at(c->tcp, until_ns);
     return true;
 }

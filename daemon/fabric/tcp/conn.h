@@ -53,7 +53,8 @@ struct tcp_conn {
     const struct role *role;
     int fd;
     uint32_t events; /* in the epoll set */
-    struct list node, hot, sending;
+    struct list node, sending;
+    struct list hot;         /* in tcp.hot, or in tcp.held while it is held */
     struct list stirred;     /* in tcp.stirred */
     struct tcp_share *share; /* its peer's; a link's own */
     uint32_t idle_polls;
@@ -86,7 +87,7 @@ void conn_wants_send(struct tcp_conn *c);
 size_t conn_room_in(struct tcp_conn *c);
 size_t conn_room_out(struct tcp_conn *c);
 /* Whether its peer is beyond a rate: then it is not hot any more, and the timers look at it again.
- */
+ * If it was and is not any more it is hot. */
 bool conn_is_held(struct tcp_conn *c);
 void conn_serve(struct tcp_conn *c); /* reads and parses, within its budget */
 void conn_flush(struct tcp_conn *c); /* sends, within its budget */

@@ -64,6 +64,7 @@ struct tcp {
     struct ssl_ctx_st *tls;       /* for handshakes */
     unsigned handshakes;          /* steps of strangers' in this poll */
     struct list hot;              /* conns that had traffic lately */
+    struct list held;             /* conns that are not read until a timer, by hot */
     struct list sending;          /* conns with something queued */
     struct list stirred;          /* conns of which epoll may not know for what they wait */
     struct list refused;          /* ops refused in post, to be completed by poll */

@@ -43,11 +43,11 @@ static void complete_all_refused(struct tcp *t) {
 }
 
 static void release_held(struct tcp *t) {
-    list_for_each (pos, &t->targets) {
-        struct tcp_conn *c = list_entry(pos, struct tcp_conn, node);
-        if (c->held && !conn_is_held(c))
-            conn_heat(c);
-    }
+    struct list held, *node;
+    list_init(&held);
+    list_splice(&held, &t->held);
+    while ((node = list_pop(&held)))
+        conn_is_held(list_entry(node, struct tcp_conn, hot));
 }
 
 static void tcp_run_timers(struct tcp *t) {
@@ -242,6 +242,7 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->targets);
     list_init(&t->links);
     list_init(&t->hot);
+    list_init(&t->held);
     list_init(&t->sending);
     list_init(&t->stirred);
     list_init(&t->refused);
