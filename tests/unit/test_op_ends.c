@@ -4,7 +4,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define BYTES (256u * 1024u)
 #define REMOTE RIG_HANDLE(3)
@@ -459,51 +458,6 @@ Test(ends, a_client_that_breaks_its_ring_is_shut_out_and_reported_once) {
     rig_client_down(&other);
     cr_assert_eq(rig.violated, 1);
     down();
-}
-
-/* Memory cut off is SIGBUS, as a punched page of a full hugetlb pool is. */
-static uint8_t *vanish(int *fd) {
-    *fd = memfd_create("vanishing", MFD_CLOEXEC);
-    cr_assert_eq(ftruncate(*fd, BYTES), 0);
-    uint8_t *base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-    cr_assert(base != MAP_FAILED);
-    return base;
-}
-
-Test(ends, a_pool_that_vanishes_ends_the_op_and_its_session_only) {
-    int fd;
-    uint8_t *base = vanish(&fd);
-    struct rig_answer added = {0};
-    plane_pool_add(c.session, RIG_HANDLE(9), base, BYTES, NULL, rig_done, &added);
-    cr_assert_eq(rig_await(&rig, &added), 0);
-    cr_assert_eq(ftruncate(fd, 0), 0);
-    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, 64);
-    sqe.pool = RIG_HANDLE(9);
-    struct rdmad_cqe cqe = rig_do(&c, &sqe);
-    cr_assert_eq(cqe.status, RDMAD_E_FAULT);
-    rig_settle(&rig);
-    cr_assert(rig.violated == 1 && rig.cookie == &c && rig.why.code == RDMAD_E_FAULT);
-    down();
-    munmap(base, BYTES);
-    close(fd);
-}
-
-Test(ends, memory_of_nobody_here_that_vanishes_is_reported_by_address) {
-    int fd;
-    uint8_t *base = vanish(&fd);
-    rig_lease_local(&c, RIG_HANDLE(7), 903, base, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
-    cr_assert_eq(ftruncate(fd, 0), 0);
-    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, RIG_HANDLE(7), 64);
-    for (unsigned i = 1; i <= 3; i++) {
-        cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_FAULT);
-        rig_settle(&rig);
-        cr_assert_eq(rig.faults, i);
-        cr_assert_eq(rig.address, base);
-    }
-    cr_assert_eq(rig.violated, 0);
-    down();
-    munmap(base, BYTES);
-    close(fd);
 }
 
 Test(ends, the_plane_tells_whether_its_workers_turn) {

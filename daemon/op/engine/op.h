@@ -15,6 +15,7 @@
 #include "daemon/ipc/ring.h"
 #include "daemon/op/engine/per_turn.h"
 #include "daemon/op/tool/deadlines.h"
+#include "daemon/op/tool/ranges.h"
 #include "daemon/op/tool/tags.h"
 #include "daemon/plane/plane.h"
 
@@ -201,8 +202,10 @@ struct op_ring {
 };
 
 struct op_pool {
+    struct op_session *session;
     uint8_t *base;
     uint64_t bytes;
+    struct range range; /* the same, in worker->pools; until it is being dropped */
     struct fabric_memory *memory;
     uint32_t inflight;
     struct list waits;  /* of struct op, by holds_node: RECVs, */

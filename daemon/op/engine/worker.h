@@ -49,6 +49,7 @@ struct worker {
     struct op_route local_route;
 
     struct list sessions;
+    struct ranges pools; /* of all of them: whose is an address? */
     /* Whose turn it is; user.c. */
     struct list users;     /* of struct op_user */
     struct list seen;      /* of struct op_user: those who were busy in the last turn or this */

@@ -123,11 +123,13 @@ void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done,
 
 static void add_pool(struct call *c) {
     const struct call_pool *about = call_pool(c);
-    if (slots_put(&c->session->op.pools, about->handle, about->pool) < 0) {
-        free(about->pool);
+    struct op_pool *pool = about->pool;
+    if (slots_put(&c->session->op.pools, about->handle, pool) < 0) {
+        free(pool);
         call_fail(c, RDMAD_E_NOMEM, "pool: no room in the worker's table");
         return;
     }
+    ranges_add(&c->worker->pools, &pool->range);
     call_finish(c);
 }
 
@@ -151,6 +153,7 @@ static void drop_pool(struct call *c) {
         call_fail(c, RDMAD_E_HANDLE, "pool: no such handle");
         return;
     }
+    ranges_remove(&c->worker->pools, &pool->range);
     ends_doom_pool(s, pool);
     call_pool(c)->pool = pool;
     call_wait(c, pool_is_gone);
@@ -164,8 +167,10 @@ void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64
         call_refuse(c, RDMAD_E_NOMEM, "pool: out of memory");
         return;
     }
+    pool->session = &s->op;
     pool->base = base;
     pool->bytes = bytes;
+    pool->range = (struct range){.base = (uintptr_t)base, .bytes = bytes};
     pool->memory = memory;
     list_init(&pool->waits);
     list_init(&pool->doomed);
@@ -189,10 +194,12 @@ void session_rings_free(struct worker *w, struct op_session *s) {
     slots_fini(&s->rings);
 }
 
-void session_pools_free(struct op_session *s) {
+void session_pools_free(struct worker *w, struct op_session *s) {
     uint32_t cursor = 0;
     uint64_t handle;
-    for (struct op_pool *pool; (pool = slots_next(&s->pools, &cursor, &handle));)
+    for (struct op_pool *pool; (pool = slots_next(&s->pools, &cursor, &handle));) {
+        ranges_remove(&w->pools, &pool->range);
         free_pool(pool);
+    }
     slots_fini(&s->pools);
 }

@@ -9,6 +9,6 @@
 
 /* All of them, with their tables. The session has no ops any more. */
 void session_rings_free(struct worker *w, struct op_session *s);
-void session_pools_free(struct op_session *s);
+void session_pools_free(struct worker *w, struct op_session *s);
 
 #endif

@@ -194,7 +194,7 @@ static bool session_is_gone(struct call *c) {
     channels_session_gone(w, s);
     slots_fini(&s->channels);
     session_rings_free(w, s);
-    session_pools_free(s);
+    session_pools_free(w, s);
     session_leases_free(w, s);
     assert(s->inflight == 0 && s->waits == 0 && list_empty(&s->own) && list_empty(&s->shares));
     list_remove(&s->node);

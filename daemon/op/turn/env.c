@@ -60,18 +60,6 @@ static void env_landed(void *user, struct fabric_landing *landing, int status) {
     channel_landed(landing, status);
 }
 
-static struct op_session *session_of_address(struct worker *w, const void *address) {
-    list_for_each (pos, &w->sessions) {
-        struct op_session *s = list_entry(pos, struct op_session, node);
-        uint32_t cursor = 0;
-        uint64_t handle;
-        for (const struct op_pool *p; (p = slots_next(&s->pools, &cursor, &handle));)
-            if ((uintptr_t)address - (uintptr_t)p->base < p->bytes)
-                return s;
-    }
-    return NULL;
-}
-
 static void tell_memory_fault(struct mail *mail) {
     struct worker *w = container_of(mail, struct worker, fault_mail);
     const void *address = w->fault_address;
@@ -80,12 +68,13 @@ static void tell_memory_fault(struct mail *mail) {
         w->events->memory_fault(w->events->user, address);
 }
 
-/* The memory may belong to a session of another worker: then the control thread has to find it. */
+/* The memory may belong to a session of another worker: then the control thread has to find it. A
+ * client may have thousands of pools, and as many ops that fault in one turn. */
 static void env_memory_fault(void *user, const void *address) {
     struct worker *w = user;
-    struct op_session *s = session_of_address(w, address);
-    if (s) {
-        worker_violated(w, s, RDMAD_E_FAULT,
+    const struct range *range = ranges_find(&w->pools, address);
+    if (range) {
+        worker_violated(w, container_of(range, const struct op_pool, range)->session, RDMAD_E_FAULT,
                         "memory of one of its pools vanished under a transfer");
     } else if (!__atomic_load_n(&w->fault_told, __ATOMIC_ACQUIRE)) {
         w->fault_address = address;
