@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(area away cancel ends hostile landing leave link local loss model order rest weak)
+foreach(area away cancel ends hostile landing leave link local loss many model order rest weak)
   rdmad_test(unit_channel_${area} unit/test_channel_${area}.c unit/channel_rig.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()

@@ -40,6 +40,7 @@
 
 #include "daemon/op/channel/wire.h"
 #include "daemon/op/engine/window.h"
+#include "daemon/op/tool/ids.h"
 
 /* Messages on their way (sent and not acknowledged), whatever the receiver allows. */
 #define CHANNEL_WINDOW 1024u
@@ -50,7 +51,6 @@
 /* How long the end of a cancelled message waits for the other end to say what became of it. */
 #define CHANNEL_SETTLE_NS (50 * NSEC_PER_MSEC)
 #define CHANNEL_SPARE_LETTERS 256u
-#define CHANNEL_BUCKETS 1024u
 #define CHANNEL_KEEPS_UP 64u /* bits of small and gone */
 
 /* Something that the fabric has. */
@@ -153,9 +153,10 @@ struct channel_end {
 
 struct op_channel {
     struct worker *worker;
-    struct op_session *session;      /* NULL: forgotten */
-    uint64_t handle;                 /* in session->channels */
-    struct list hash_node, run_node; /* among the worker's */
+    struct op_session *session; /* NULL: forgotten */
+    uint64_t handle;            /* in session->channels */
+    struct id_node number_node; /* among the worker's, */
+    struct list run_node;       /* and those with something to do */
     uint32_t kind;
     uint32_t ops;                         /* SENDs and RECVs not ended */
     struct plane_channel_stats *stats;    /* the control thread's, until the end is done */
@@ -190,8 +191,8 @@ struct op_channel {
 
 /* What a worker knows of channels. */
 struct channels {
-    struct list bucket[CHANNEL_BUCKETS]; /* by number */
-    struct list run;                     /* with something to do */
+    struct ids by_number;
+    struct list run; /* with something to do */
     struct slab sends, arrivals;
     struct channel_letter *spare_letters; /* by next */
     unsigned spares;                      /* how many */

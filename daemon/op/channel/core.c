@@ -7,22 +7,19 @@
 #include "daemon/op/engine/life.h"
 #include <assert.h>
 
-static struct list *channels_bucket(struct channels *all, uint64_t number) {
-    return &all->bucket[number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CHANNEL_BUCKETS - 1)];
+void channels_add(struct op_channel *ch) {
+    int rc = ids_add(&ch->worker->channels->by_number, &ch->number_node, ch->number);
+    assert(!rc); /* no number is given out twice */
+    (void)rc;
 }
 
-void channels_add(struct op_channel *ch) {
-    assert(list_empty(&ch->hash_node));
-    list_append(channels_bucket(ch->worker->channels, ch->number), &ch->hash_node);
+void channels_remove(struct op_channel *ch) {
+    ids_remove(&ch->worker->channels->by_number, &ch->number_node);
 }
 
 struct op_channel *channel_find(const struct worker *w, uint64_t number) {
-    list_for_each (pos, channels_bucket(w->channels, number)) {
-        struct op_channel *ch = list_entry(pos, struct op_channel, hash_node);
-        if (ch->number == number)
-            return ch;
-    }
-    return NULL;
+    struct id_node *node = ids_find(&w->channels->by_number, number);
+    return node ? container_of(node, struct op_channel, number_node) : NULL;
 }
 
 bool channel_may_end(struct op_channel *ch) {

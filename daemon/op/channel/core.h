@@ -8,6 +8,7 @@
 #include "daemon/op/channel/channel.h"
 
 void channels_add(struct op_channel *ch); /* to its worker's, by number */
+void channels_remove(struct op_channel *ch);
 struct op_channel *channel_find(const struct worker *w, uint64_t number);
 static inline void channel_touch(struct op_channel *ch) { /* it has something to do */
     if (list_empty(&ch->run_node) && ch->session)

@@ -18,8 +18,7 @@ int channels_init(struct worker *w) {
     struct channels *all = calloc(1, sizeof(*all));
     if (!all)
         return RDMAD_E_NOMEM;
-    for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
-        list_init(&all->bucket[i]);
+    ids_init(&all->by_number, w->secret);
     list_init(&all->run);
     slab_init(&all->sends, sizeof(struct op_send), w->control);
     slab_init(&all->arrivals, sizeof(struct op_arrival), w->control);
@@ -33,6 +32,7 @@ void channels_fini(struct worker *w) {
         return;
     slab_fini(&all->sends);
     slab_fini(&all->arrivals);
+    ids_fini(&all->by_number);
     letters_free(all);
     free(all);
     w->channels = NULL;
@@ -57,7 +57,6 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     ch->control.cookie = spec->cookie;
     ch->end.closed_event = closed_event;
     ch->in.rollback = CLOCK_NEVER;
-    list_init(&ch->hash_node);
     list_init(&ch->run_node);
     list_init(&ch->lane_node);
     list_init(&ch->out.waiting);
@@ -148,7 +147,7 @@ void op_channel_forget(struct op_channel *ch) {
     slots_remove(&ch->session->channels, ch->handle);
     op_channel_unwatch(ch);
     ch->session = NULL;
-    list_remove(&ch->hash_node);
+    channels_remove(ch);
     list_remove(&ch->run_node);
     list_remove(&ch->lane_node);
     ch->lane = NULL;

@@ -88,7 +88,7 @@ bool op_channel_wants_way(const struct op_channel *ch) {
 void op_channel_way(struct op_channel *ch, uint64_t number, struct op_lane *lane,
                     uint64_t peer_in) {
     assert(op_channel_wants_way(ch));
-    list_remove(&ch->hash_node);
+    channels_remove(ch);
     ch->number = number;
     channels_add(ch);
     if (!lane)

@@ -61,6 +61,8 @@ static void init_tables(struct worker *w) {
     list_init(&w->fences);
     list_init(&w->notices_due);
     list_init(&w->untaken);
+    ids_init(&w->grants, w->secret);
+    ids_init(&w->notifiers, w->secret);
 }
 
 static int open_local_fabric(struct worker *w, struct error *err) {
@@ -100,7 +102,8 @@ int worker_init(struct worker *w, unsigned index, const struct plane_settings *s
                          .pong = true};
     w->epoll_fd = w->timer_fd = -1;
     if (getrandom(&w->secret, sizeof(w->secret), 0) != sizeof(w->secret))
-        w->secret = now_ns; /* CANCELs may then be made to take longer, and are charged for it */
+        w->secret = now_ns; /* CANCELs may then be made to take longer, and are charged for it; so
+                             * may finding a channel, a grant or an attach */
     init_tables(w);
     if (channels_init(w) < 0) {
         w->mailbox.fd = -1;
