@@ -3,10 +3,10 @@
  * channel.h - one end of a channel, and what crosses between the two ends.
  *
  * Read wire (messages as bytes) and core; for what is sent send, inbox and carry (how a message
- * gets to the other end) and sends; for what is received recv, landing, reading and receives; weak
- * (kinds without acknowledgements); and on top deliver (what the other end says), turn, life and
- * entry (where the rest of the data plane comes in). What the control thread asks is in
- * seam/channels.c.
+ * gets to the other end) and sends; for what is received recv, arrivals, landing, reading and
+ * receives; weak (kinds without acknowledgements); and on top deliver (what the other end says),
+ * turn, life and entry (where the rest of the data plane comes in). What the control thread asks is
+ * in seam/channels.c.
  *
  * Each end sends messages numbered 0, 1, 2... and receives the other's. The receiver is in charge:
  * its state, which rides on every message that it sends, says how far it has come. *next*: all
@@ -46,6 +46,10 @@
 #define CHANNEL_WINDOW 1024u
 /* Messages without a payload of one end that the fabric has at a time. */
 #define CHANNEL_POSTS 4u
+/* Those that have come and wait, of a channel that needs no memory for finding them; a power of
+ * two.
+ */
+#define CHANNEL_FEW 8u
 /* Within one daemon, longer ones are copied in turn with everything else. */
 #define CHANNEL_COPY_MAX (16u * 1024u)
 /* How long the end of a cancelled message waits for the other end to say what became of it. */
@@ -62,6 +66,7 @@ struct channel_post {
 };
 
 struct channel_letter; /* inbox.h */
+struct op_arrival;     /* arrival.h */
 
 /* What this end sends: send, sends. */
 struct channel_out {
@@ -76,7 +81,9 @@ struct channel_out {
 /* What it receives: recv, receives, landing, reading. */
 struct channel_in {
     struct list recvs;          /* of struct op: posted, and no message has come for them */
-    struct list arrivals;       /* of struct op_arrival, by number */
+    struct list arrivals;       /* of struct op_arrival, by number; arrivals.h */
+    struct op_arrival **place;  /* where each is found; NULL: few is used */
+    uint32_t places;            /* how many; a power of two */
     uint32_t landings;          /* how many of them are LANDING */
     uint32_t posted;            /* length of recvs */
     bool refusing;              /* drops all but number expect */
@@ -84,6 +91,7 @@ struct channel_in {
     struct channel_state state; /* next, expect, limit, small, gone, refusals */
     uint64_t limit_told;        /* the limit that the other end knows of, when it is there */
     uint64_t heard;             /* how much of state it has heard of */
+    struct op_arrival *few[CHANNEL_FEW];
 };
 
 /* What the other end is to be told of that: turn. */

@@ -3,7 +3,7 @@
  * life.c - a channel's end is made, opened, ended and forgotten.
  */
 #include "daemon/op/channel/life.h"
-#include "daemon/op/channel/arrival.h"
+#include "daemon/op/channel/arrivals.h"
 #include "daemon/op/channel/core.h"
 #include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/landing.h"
@@ -138,10 +138,11 @@ void op_channel_forget(struct op_channel *ch) {
     assert(list_empty(&ch->in.recvs));
     for (struct list *pos; (pos = list_pop(&ch->out.sent));) /* given up: without ops */
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
-    for (struct list *pos; (pos = list_pop(&ch->in.arrivals));) { /* taken back: without receives */
+    for (struct list *pos;
+         (pos = list_first(&ch->in.arrivals));) { /* taken back: without receives */
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         landing_stop(a, RDMAD_E_CANCELED);
-        slab_put(&ch->worker->channels->arrivals, a);
+        arrival_drop(a);
     }
     inbox_clear(ch);
     slots_remove(&ch->session->channels, ch->handle);

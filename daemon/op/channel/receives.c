@@ -19,6 +19,7 @@
  */
 #include "daemon/op/channel/receives.h"
 #include "daemon/base/guard.h"
+#include "daemon/op/channel/arrivals.h"
 #include "daemon/op/channel/core.h"
 #include "daemon/op/channel/landing.h"
 #include "daemon/op/channel/reading.h"
@@ -73,10 +74,9 @@ static void message_deliver(struct op_channel *ch, struct op *op, const struct o
     recv_done(ch, op, a);
 }
 
-static void arrival_free(struct op_arrival *a) {
+static void arrival_over(struct op_arrival *a) {
     assert(!arrival_under_way(a));
-    list_remove(&a->node);
-    slab_put(&a->channel->worker->channels->arrivals, a);
+    arrival_drop(a);
 }
 
 static void complete_in_order(struct op_channel *ch) {
@@ -92,7 +92,7 @@ static void complete_in_order(struct op_channel *ch) {
             message_deliver(ch, a->op, a);
         else
             state_advance(ch, false, true);
-        arrival_free(a);
+        arrival_over(a);
     }
 }
 
@@ -120,14 +120,12 @@ static bool of_receive(const struct op *op, const void *address) {
     return (uintptr_t)address - (uintptr_t)op->local < op->length;
 }
 
-static void arrival_keep(struct op_channel *ch, struct op_arrival *a, const struct op_arrival *as,
-                         struct op *op) {
+static void arrival_begin(struct op_arrival *a, const struct op_arrival *as, struct op *op) {
     *a = *as;
     a->op = op;
     if (op)
         op->channel_data = a;
-    list_init(&a->node);
-    list_append(&ch->in.arrivals, &a->node);
+    arrival_keep(a);
 }
 
 /* The receive at the front is for this one. False: it could not be taken. */
@@ -135,7 +133,7 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
                        const struct channel_message *m) {
     struct op *op = list_entry(list_first(&ch->in.recvs), struct op, node);
     bool over = list_empty(&ch->in.arrivals) && may_advance(ch);
-    struct op_arrival *a = over ? NULL : slab_get(&ch->worker->channels->arrivals);
+    struct op_arrival *a = over ? NULL : arrival_new(ch, as->seq);
     if (!over && !a)
         return false;
     struct op_arrival now = *as;
@@ -150,12 +148,12 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
     }
     if (fault && op) {
         if (a)
-            slab_put(&ch->worker->channels->arrivals, a);
+            arrival_unused(ch, a);
         recv_end(ch, op, RDMAD_E_FAULT, RDMAD_FAILED_PARTIAL);
         return false;
     }
     if (!over)
-        arrival_keep(ch, a, &now, op);
+        arrival_begin(a, &now, op);
     else if (op)
         message_deliver(ch, op, &now);
     else
@@ -166,11 +164,11 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
 static bool take_large(struct op_channel *ch, const struct op_arrival *as,
                        const struct channel_message *m) {
     struct op *op = list_entry(list_first(&ch->in.recvs), struct op, node);
-    struct op_arrival *a = slab_get(&ch->worker->channels->arrivals);
+    struct op_arrival *a = arrival_new(ch, as->seq);
     if (!a)
         return false;
     recv_unpost(ch, op);
-    arrival_keep(ch, a, as, op);
+    arrival_begin(a, as, op);
     if (a->small)
         a->state = ARRIVAL_WHOLE;
     if (m->landing && !a->small)
@@ -178,7 +176,7 @@ static bool take_large(struct op_channel *ch, const struct op_arrival *as,
     if (a->small || m->landing || reading_start(a, m))
         return true;
     recv_repost(ch, op);
-    arrival_free(a);
+    arrival_over(a);
     return false;
 }
 
@@ -218,25 +216,6 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
         return NULL;
     mine->expect--;
     message_refuse(ch);
-    return NULL;
-}
-
-/* From whichever end is nearer. */
-static struct op_arrival *arrival_find(struct op_channel *ch, uint64_t seq) {
-    struct list *all = &ch->in.arrivals;
-    if (list_empty(all))
-        return NULL;
-    uint64_t first = list_entry(all->next, struct op_arrival, node)->seq;
-    uint64_t last = list_entry(all->prev, struct op_arrival, node)->seq;
-    if (seq < first || seq > last)
-        return NULL;
-    bool up = seq - first < last - seq;
-    for (struct list *pos = up ? all->next : all->prev; pos != all;
-         pos = up ? pos->next : pos->prev) {
-        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (a->seq == seq)
-            return a;
-    }
     return NULL;
 }
 
@@ -303,7 +282,7 @@ static void roll_back(struct op_channel *ch) {
         int cancel = a->cancel;
         if (a->seq < ch->in.rollback)
             break;
-        arrival_free(a);
+        arrival_over(a);
         if (op && cancel)
             recv_end(ch, op, cancel, RDMAD_FAILED_PARTIAL);
         else if (op)
