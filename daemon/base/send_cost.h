@@ -10,7 +10,10 @@
  *
  * A thread may also stand still in a send because others have its processor. So one that took long
  * by the clock proves nothing, but those that follow are measured by the thread's own time, until
- * one was short again.
+ * one was short again. In a virtual machine that time may be others', too: a kernel that does not
+ * hear of it takes the seconds in which its processor stood still for the thread's. So no send
+ * counts for more than SEND_COUNTS_NS, which is what the kernel takes with nearly three million who
+ * wait; and whatever happened, nobody waits longer than SEND_REST_TIMES of that.
  *
  *     if (send_cost_rests(&cost))
  *         ... later ...
@@ -28,6 +31,7 @@
 #define SEND_LONG_NS (200 * NSEC_PER_USEC)
 #define SEND_LONG_TICKS (8 * CLOCK_STALE_TICKS) /* the same, roughly */
 #define SEND_REST_TIMES 32u
+#define SEND_COUNTS_NS (250 * NSEC_PER_MSEC)
 
 /* Of a user at one thread; all zero at first. */
 struct send_rest {
