@@ -413,10 +413,8 @@ static void add_another(uint64_t handle, uint64_t number) {
     plane_channel_add(a->client.session, handle, &spec, rig_done, &another);
 }
 
-/* Whoever closes a channel and opens the next gets its place, with the next generation. The session
- * waits for one that lingers meanwhile. */
-Test(channel_away, the_place_of_one_that_is_forgotten_is_free_at_once) {
-    const uint64_t handle = RIG_HANDLE(10), next = handle + (UINT64_C(1) << 32);
+/* The session waits for one that lingers meanwhile. */
+static void place_is_free(uint64_t handle, uint64_t next) {
     struct rig_answer lingers = {0}, ended = {0};
     struct plane_session *session = c.end[A].client.session;
     add_another(handle, 5000);
@@ -429,6 +427,18 @@ Test(channel_away, the_place_of_one_that_is_forgotten_is_free_at_once) {
     plane_channel_forget(session, handle);
     add_another(next, 5001);
     cr_assert_eq(rig_await(&rig, &another), 0, "%s", another.result.text);
+    run(NSEC_PER_MSEC);
+    cr_expect_not_null(slots_get(&session->op.channels, next), "it went with the one before it");
     cr_assert_not(lingers.done);
     done();
+}
+
+/* Whoever closes a channel and opens the next gets its place, with the next generation. */
+Test(channel_away, the_place_of_one_that_is_forgotten_is_free_at_once) {
+    place_is_free(RIG_HANDLE(10), RIG_HANDLE(10) + (UINT64_C(1) << 32));
+}
+
+/* A session that was resumed names its channels itself. */
+Test(channel_away, so_is_its_handle) {
+    place_is_free(RIG_HANDLE(10), RIG_HANDLE(10));
 }

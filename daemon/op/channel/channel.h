@@ -162,7 +162,7 @@ struct channel_end {
 struct op_channel {
     struct worker *worker;
     struct op_session *session; /* NULL: forgotten */
-    uint64_t handle;            /* in session->channels */
+    uint64_t handle;            /* in session->channels, until it is to be forgotten */
     struct id_node number_node; /* among the worker's, */
     struct list run_node;       /* and those with something to do */
     uint32_t kind;

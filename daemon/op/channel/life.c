@@ -145,7 +145,6 @@ void op_channel_forget(struct op_channel *ch) {
         arrival_drop(a);
     }
     inbox_clear(ch);
-    slots_remove(&ch->session->channels, ch->handle);
     op_channel_unwatch(ch);
     ch->session = NULL;
     channels_remove(ch);
