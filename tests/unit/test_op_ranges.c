@@ -29,7 +29,7 @@ static void expect_found(unsigned i) {
         cr_assert_null(ranges_find(&ranges, address_of(i, bytes)));
 }
 
-static unsigned depth_of(const struct range *r, unsigned so_far) {
+static unsigned depth_of(const struct tree_node *r, unsigned so_far) {
     if (!r || so_far > DEEP)
         return so_far;
     unsigned left = depth_of(r->left, so_far + 1), right = depth_of(r->right, so_far + 1);
@@ -37,7 +37,7 @@ static unsigned depth_of(const struct range *r, unsigned so_far) {
 }
 
 Test(ranges, nothing_is_found_where_there_is_none) {
-    ranges_init(&ranges, 1);
+    ranges_init(&ranges);
     cr_assert_null(ranges_find(&ranges, address_of(0, 0)));
     cr_assert_null(ranges_find(&ranges, NULL));
     put(3);
@@ -50,7 +50,7 @@ Test(ranges, nothing_is_found_where_there_is_none) {
 
 Test(ranges, each_of_many_is_found_while_some_come_and_go) {
     uint64_t random = 9;
-    ranges_init(&ranges, 2);
+    ranges_init(&ranges);
     for (unsigned n = 0; n < 20 * MANY; n++) {
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
         unsigned i = (unsigned)(random >> 33) % MANY;
@@ -68,28 +68,28 @@ Test(ranges, each_of_many_is_found_while_some_come_and_go) {
     for (unsigned i = 0; i < MANY; i++)
         if (there[i])
             ranges_remove(&ranges, &range[i]);
-    cr_assert_null(ranges.root);
+    cr_assert_null(ranges.tree.root);
 }
 
 /* Mappings of one program mostly come side by side, in order. */
 Test(ranges, few_steps_lead_to_any_of_many_that_came_in_order) {
-    ranges_init(&ranges, 3);
+    ranges_init(&ranges);
     for (unsigned i = 0; i < MANY; i++)
         put(i);
-    cr_assert_leq(depth_of(ranges.root, 0), DEEP);
+    cr_assert_leq(depth_of(ranges.tree.root, 0), DEEP);
     for (unsigned i = 0; i < MANY; i++) {
         if (i % 8)
             ranges_remove(&ranges, &range[i]);
         there[i] = i % 8 == 0;
     }
-    cr_assert_leq(depth_of(ranges.root, 0), DEEP);
+    cr_assert_leq(depth_of(ranges.tree.root, 0), DEEP);
     for (unsigned i = 0; i < MANY; i++)
         expect_found(i);
 }
 
 Test(ranges, of_two_that_are_the_same_each_is_found_and_goes) {
     struct range first = {.base = 1000, .bytes = 10}, second = first;
-    ranges_init(&ranges, 4);
+    ranges_init(&ranges);
     put(20);
     ranges_add(&ranges, &first);
     ranges_add(&ranges, &second);

@@ -41,7 +41,7 @@
 
 static void init_tables(struct worker *w) {
     list_init(&w->sessions);
-    ranges_init(&w->pools, w->secret);
+    ranges_init(&w->pools);
     list_init(&w->users);
     list_init(&w->seen);
     list_init(&w->aside);
