@@ -61,8 +61,12 @@ bool ctl_may_act(const struct ctl_call *call) {
 }
 
 /* A tenant's user is another one than who has the same uid on the machine itself. */
+bool ctl_sees_user(const struct ctl_call *call, uid_t uid, uint32_t tenant) {
+    return ctl_sees_all(call) || (uid == ctl_caller(call)->who.uid && !tenant);
+}
+
 bool ctl_sees(const struct ctl_call *call, const struct session *s) {
-    return ctl_sees_all(call) || (s->uid == ctl_caller(call)->who.uid && !s->tenant);
+    return ctl_sees_user(call, s->uid, s->tenant);
 }
 
 struct ctl_hold *ctl_held(const struct ctl_call *call) {

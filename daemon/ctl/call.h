@@ -25,6 +25,7 @@ struct ctl_caller {
 const struct ctl_caller *ctl_caller(const struct ctl_call *call);
 /* Whether the caller sees what is of that session's user: its own, or everybody's. */
 bool ctl_sees(const struct ctl_call *call, const struct session *s);
+bool ctl_sees_user(const struct ctl_call *call, uid_t uid, uint32_t tenant);
 bool ctl_sees_all(const struct ctl_call *call);
 bool ctl_may_act(const struct ctl_call *call); /* on what is of others */
 /* Connections to control.sock; only while the handler has not returned. */

@@ -56,7 +56,7 @@ static json_t *user_row(const struct state *st, const struct usage_user *user,
 }
 
 static bool user_seen(const struct ctl_call *call, const struct usage_user *user) {
-    return ctl_sees_all(call) || (user->who.uid == ctl_caller(call)->who.uid && !user->who.tenant);
+    return ctl_sees_user(call, user->who.uid, user->who.tenant);
 }
 
 void ctl_user_show(struct ctl_call *call, const json_t *params) {

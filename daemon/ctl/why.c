@@ -109,20 +109,17 @@ static void why_op(struct why *w) {
 /* ---- leases, channels -------------------------------------------------------------------------
  */
 
-static bool sees_owned(const struct why *w, uid_t uid, uint32_t tenant) {
-    return ctl_sees_all(w->call) || (uid == ctl_caller(w->call)->who.uid && !tenant);
-}
-
 static void why_lease(struct why *w) {
     struct leases *leases = ctl_state(w->call)->leases;
     const struct lease *l = lease_by_id(leases, w->id);
     struct lease_view v;
     struct error why;
-    if (l && !sees_owned(w, l->owner->uid, l->owner->tenant))
+    if (l && !ctl_sees(w->call, l->owner))
         return;
     if (l)
         lease_view_of(l, w->now_ns, &v);
-    else if (!lease_ended_view(leases, w->id, &v) || !sees_owned(w, v.owner_uid, v.owner_tenant))
+    else if (!lease_ended_view(leases, w->id, &v) ||
+             !ctl_sees_user(w->call, v.owner_uid, v.owner_tenant))
         return;
     if (!v.reason)
         say(w,

@@ -77,8 +77,10 @@ uint64_t rdmad_resume_turn_ns(const struct rdmad_resume *r, uint64_t now_ns);
 enum rdmad_resume_found rdmad_resume_step(struct rdmad_resume *r);
 /* A daemon is there, which it need not wait to find. */
 void rdmad_resume_hurry(struct rdmad_resume *r, uint64_t now_ns);
-/* A daemon is there that says nothing. Who has no patience left is given up by its next step,
- * before others have their turn: one after the other they would each wait for that daemon. */
-void rdmad_resume_despair(struct rdmad_resume *r, uint64_t now_ns);
+/* A daemon is there that said nothing to another session for as long as that one waits. Who has no
+ * patience left, and would not wait for longer, is given up by its next step, before others have
+ * their turn: one after the other they would each wait for that daemon. */
+void rdmad_resume_despair(struct rdmad_resume *r, const struct rdmad_session *other,
+                          uint64_t now_ns);
 
 #endif

@@ -85,17 +85,18 @@ static struct rdmad_resume *resumer_next(const struct rdmad_resumer *w) {
 /* With the lock, released meanwhile. */
 static void resumer_step(struct rdmad_resumer *w) {
     pthread_mutex_unlock(&list_lock);
+    const struct rdmad_session *stepped = w->busy->session;
     enum rdmad_resume_found found = rdmad_resume_step(w->busy);
     pthread_mutex_lock(&list_lock);
-    w->busy = NULL;
-    pthread_cond_broadcast(&changed);
     uint64_t now = rdmad_monotonic_ns();
     for (struct rdmad_resume *r = w->list; r; r = r->next) {
         if (found == RDMAD_FOUND_DAEMON)
             rdmad_resume_hurry(r, now);
         else if (found == RDMAD_FOUND_SILENCE)
-            rdmad_resume_despair(r, now);
+            rdmad_resume_despair(r, stepped, now);
     }
+    w->busy = NULL;
+    pthread_cond_broadcast(&changed);
 }
 
 /* With the lock: nobody knows it any more. */

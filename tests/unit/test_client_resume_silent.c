@@ -126,3 +126,16 @@ Test(resume_silent, who_has_more_patience_than_others_still_waits_for_one_that_a
     cr_assert_eq(rdmad_next_event(sessions[0], PATIENCE_MS, &e), 0, "it is not resumed");
     cr_expect_eq(e.type, RDMAD_EVENT_SESSION_RESUMED, "%u: %s", e.type, e.text);
 }
+
+/* What is silence to one may be too short to be that to another. */
+Test(resume_silent, who_would_wait_longer_than_whoever_met_it_is_tried) {
+    struct rdmad_resume *r = sessions[0]->resume;
+    all_go_away();
+    sessions[1]->resume_call_ns = sessions[0]->resume_call_ns / 2;
+    sessions[0]->call_timeout_ns = TRY_MS * RDMAD_NS_PER_MS;
+    rdmad_resume_despair(r, sessions[1], rdmad_monotonic_ns());
+    cr_expect_not(r->hopeless);
+    rdmad_resume_despair(r, sessions[2], rdmad_monotonic_ns());
+    cr_expect(r->hopeless || rdmad_is_lost(sessions[0]));
+    listener = -1;
+}

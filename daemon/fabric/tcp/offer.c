@@ -22,7 +22,7 @@ void offer_forget(struct tcp_offer *o) {
     free(o);
 }
 
-/* All are good for the same time. */
+/* All are good for the same time (token_ttl_ns), so the oldest is the first to go. */
 void offers_expire(struct tcp *t) {
     struct list *node;
     while ((node = list_first(&t->offers))) {

@@ -11,9 +11,8 @@
 #define TCP_CONNS_PER_PEER 64u /* accepted connections and unused offers together */
 
 struct tcp_offer {
-    struct list node; /* in tcp.offers: by age; and */
-    struct list
-        same; /* in tcp.tokens: those whose tokens begin alike. In neither once it is taken */
+    struct list node;  /* in tcp.offers, until it is taken */
+    struct list same;  /* in tcp.tokens, until it is taken, with those whose tokens begin alike */
     struct list mates; /* in its share's offers */
     struct tcp_share *share;
     uint64_t expires_ns;

@@ -36,7 +36,7 @@
 
 /* How much was used of the present poll's budgets. */
 struct tcp_share {
-    struct list node; /* in one of shares.peers: of a peer's targets */
+    struct list node; /* in one of shares.peers */
     uint64_t peer;
     struct list targets; /* of struct tcp_target, by mates: the peer's that are not closed */
     struct list offers;  /* of struct tcp_offer, by mates: the peer's */

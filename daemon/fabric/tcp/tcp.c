@@ -8,7 +8,7 @@
  * asked of epoll only before a sleep: while awake a send is simply tried again.
  *
  * Timers (strangers, tokens, dialling, silence) share one time at which one of them may be due;
- * when it comes, all are looked at, and each names its next.
+ * when it comes, all that have one are looked at (of tokens the oldest), and each names its next.
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/undumped.h"

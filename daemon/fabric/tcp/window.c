@@ -5,7 +5,7 @@
  * A window is named by its slot and a random 64-bit key of its own, and may be used only on the
  * connections of one peer, or on the one whose number it was opened for: what is still to come by
  * an older connection, given up since, cannot use it. Closing it first lets go of everything that a
- * connection still reads from or writes to its range (tcp.c), then forgets it: whoever
+ * connection still reads from or writes to its range (target.c), then forgets it: whoever
  * names it later is told that there is no such lease.
  */
 #include "daemon/fabric/tcp/window.h"
