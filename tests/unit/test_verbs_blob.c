@@ -135,7 +135,11 @@ Test(blob, an_end_that_cannot_be_is_refused) {
         cr_assert_not(blob_read_offer(&blob, &offer_out), "offer %zu was taken", i);
     }
     struct verbs_offer unnumbered = {.end = good, .inbox = some_inbox}, out;
+    struct verbs_offer no_reads = {.number = 1, .end = good, .inbox = some_inbox};
     struct fabric_blob blob = {0};
+    no_reads.end.dest_rd_atomic = 0;
+    blob_write_offer(&no_reads, &blob);
+    cr_assert_not(blob_read_offer(&blob, &out), "one that answers no READs was taken");
     blob_write_offer(&unnumbered, &blob);
     cr_assert_not(blob_read_offer(&blob, &out), "a connection without a number was taken");
 }

@@ -121,7 +121,12 @@ static int cm_call_step(struct cm_call *call, enum ibv_qp_state state, uint8_t r
         return error_errno(err, RDMAD_E_FABRIC,
                            "rdma_cm tells nothing for a queue pair; the other end may have left");
     cm_call_fill_in(call, &attr, reads);
-    int rc = ibv_modify_qp(q->qp, &attr, mask);
+    int rc = state == IBV_QPS_RTR && attr.ah_attr.is_global
+                 ? qp_find_way(q, attr.ah_attr.grh.dgid.raw, err)
+                 : 0;
+    if (rc) /* the peer names it, and to look for it the kernel would hold this thread */
+        return rc;
+    rc = ibv_modify_qp(q->qp, &attr, mask);
     if (rc) {
         errno = rc;
         return error_errno(err, RDMAD_E_FABRIC, "%s: a queue pair does not take what rdma_cm says",
@@ -257,6 +262,8 @@ static int cm_call_answered(struct cm_call *call, const struct cm_event *e, stru
     if (a.max_message == 0 || !inbox_place_ok(&inbox))
         return error_set(err, RDMAD_E_PROTOCOL, "the peer takes messages of no bytes");
     uint8_t reads = fewer(cm_call_settings(call)->rd_atomic, e->reads);
+    if (!reads && !call->cm->verbs->device->iwarp)
+        return error_set(err, RDMAD_E_PROTOCOL, "the peer answers no READs");
     int rc = cm_call_steps(call, reads, err);
     if (rc)
         return rc;

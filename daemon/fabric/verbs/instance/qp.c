@@ -223,9 +223,11 @@ static int connect_failed(const struct queue *q, const struct endpoint *other, u
                        q->verbs->port.gid_index, state);
 }
 
-static int not_known(const struct queue *q, const struct endpoint *other, struct error *err) {
+int qp_find_way(const struct queue *q, const uint8_t to[16], struct error *err) {
     char gid[INET6_ADDRSTRLEN];
-    inet_ntop(AF_INET6, other->gid, gid, sizeof gid);
+    if (neighbour_known(q->verbs, to))
+        return 0;
+    inet_ntop(AF_INET6, to, gid, sizeof gid);
     return error_set(err, RDMAD_E_UNREACHABLE,
                      "%s: the peer's GID %s is being looked for and has not answered yet: if it "
                      "never does, `ping` its address from the device's interface",
@@ -241,9 +243,10 @@ int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct
                          d->name,
                          d->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
                          other->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand");
-    if (n == 0 && !neighbour_known(q->verbs, other->gid))
-        return not_known(q, other, err);
-    int rc = qp_to_rtr(q, other, n);
+    int rc = n == 0 ? qp_find_way(q, other->gid, err) : 0;
+    if (rc)
+        return rc;
+    rc = qp_to_rtr(q, other, n);
     if (rc)
         return connect_failed(q, other, n, rc, "ready to receive", err);
     rc = qp_to_rts(q, other);

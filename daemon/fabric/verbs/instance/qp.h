@@ -23,6 +23,9 @@ struct qp_spec {
 /* Makes a QP in INIT; qp_connect takes it to RTS towards the other end's n-th. */
 int qp_make(struct verbs *v, struct queue *q, const struct qp_spec *spec, struct error *err);
 int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct error *err);
+/* Whether the kernel knows the way to that GID, so that to connect a QP to it waits for nothing: 0,
+ * or RDMAD_E_UNREACHABLE while it is being looked for. */
+int qp_find_way(const struct queue *q, const uint8_t to[16], struct error *err);
 void qp_break(struct queue *q); /* to ERR: what is posted comes back flushed */
 /* Afterwards nothing of it touches memory, and ended is not called any more: the caller tells
  * whoever waits for its work requests. Harmless when the QP was not made. */

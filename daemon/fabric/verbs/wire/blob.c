@@ -194,7 +194,10 @@ bool blob_read_offer(const struct fabric_blob *b, struct verbs_offer *out) {
     cursor_offer(&c, out);
     if (!all_read(&c) || out->number == 0)
         return false;
-    return out->cm ? out->port != 0 : endpoint_ok(&out->end) && inbox_place_ok(&out->inbox);
+    if (out->cm)
+        return out->port != 0;
+    /* Answers come by READs. */
+    return endpoint_ok(&out->end) && out->end.dest_rd_atomic && inbox_place_ok(&out->inbox);
 }
 
 void blob_write_key(const struct verbs_key *k, struct fabric_blob *out) {
