@@ -233,6 +233,96 @@ Test(chain, a_canceled_link_breaks_it_and_silent_ones_are_heard_of_then) {
     nothing_comes_for(NSEC_PER_MSEC);
 }
 
+/* Of the entries that have this user_data; its own is n. */
+static void cancel(uint64_t n, uint64_t user_data) {
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_CANCEL, .lease = user_data, .user_data = n};
+    rig_put(&c, &sqe);
+    rig_settle(&rig);
+}
+
+/* Entry 0 is under way until it is canceled, and entry 1 waits for it behind a fence. */
+static void hold_back(void) {
+    rig_break(&rig);
+    put(REMOTE, 0, 0);
+    put(LOCAL, 1, RDMAD_SQE_FENCE);
+}
+
+/* What follows such a batch knows, and nothing that waits is looked at for it. */
+Test(chain, batches_of_refused_entries_break_it_and_leave_what_waits_alone) {
+    hold_back();
+    put(LOCAL, 2, LINK);
+    put(LOCAL, 3, 0);
+    put_bad(LOCAL, 20, MORE);
+    put_bad(LOCAL, 4, LINK);
+    put_bad(LOCAL, 20, MORE);
+    put_bad(LOCAL, 5, LINK);
+    put(LOCAL, 20, MORE); /* good, and canceled for what it follows */
+    put(LOCAL, 6, LINK);
+    put(LOCAL, 7, 0);
+    put(LOCAL, 8, LINK); /* another chain */
+    put(LOCAL, 9, 0);
+    cancel(10, 0);
+    expect(11, (int[]){X, 0, 0, 0, R, R, X, X, 0, 0, 0});
+    cr_assert(near[3] && near[9] && !near[20] && !near[7]);
+}
+
+/* What follows them is told as they are taken, or was never there. Their end, from the last to the
+ * first, is nobody's who waits. */
+Test(chain, batches_with_a_refused_end_are_canceled_from_the_last) {
+    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = 4};
+    hold_back();
+    put(LOCAL, 20, MORE);
+    put_bad(LOCAL, 2, LINK);
+    put(LOCAL, 3, 0);
+    rig_put(&c, &nop);
+    put(LOCAL, 21, MORE);
+    put_bad(LOCAL, 5, LINK);
+    nop.user_data = 6;
+    rig_put(&c, &nop);
+    put(LOCAL, 7, LINK);
+    put(LOCAL, 8, 0);
+    put(LOCAL, 22, MORE);
+    put_bad(LOCAL, 9, LINK);
+    cancel(10, 22);
+    put(LOCAL, 11, LINK); /* follows the last */
+    put(LOCAL, 12, 0);
+    put(LOCAL, 13, 0);
+    cancel(14, 21);
+    cancel(15, 20);
+    cancel(16, 0);
+    expect(17, (int[]){X, 0, X, X, 0, X, 0, 0, 0, X, 0, X, X, 0, 0, 0, 0});
+    cr_assert(near[7] && near[8] && near[13]);
+    cr_assert(!near[20] && !near[21] && !near[22] && !near[3] && !near[11] && !near[12]);
+}
+
+/* Its end comes later, refused or good, and starts in the second case: it was not done. */
+Test(chain, a_batch_of_which_one_timed_out_before_its_end_came_breaks_it) {
+    const struct rdmad_sqe late = {.opcode = RDMAD_OP_WRITE,
+                                   .flags = MORE,
+                                   .pool = RIG_HANDLE(0),
+                                   .lease = LOCAL,
+                                   .lease_offset = 20,
+                                   .length = 1,
+                                   .timeout_ns = NSEC_PER_MSEC};
+    for (unsigned good = 0; good < 2; good++) {
+        memset(near, 0, BYTES);
+        hold_back();
+        rig_put(&c, &late);
+        nothing_comes_for(10 * NSEC_PER_MSEC);
+        put_at(LOCAL, 2, good ? 2 : BYTES, LINK);
+        put(LOCAL, 3, 0);
+        put(LOCAL, 4, 0);
+        cancel(5, 0);
+        const int status[] = {X, 0, RDMAD_E_TIMEOUT, X, 0, 0};
+        for (unsigned i = 0; i < 6; i++) {
+            struct rdmad_cqe cqe = rig_wait(&c);
+            cr_assert_eq(cqe.status, status[cqe.user_data], "entry %u: %d", (unsigned)cqe.user_data,
+                         cqe.status);
+        }
+        cr_assert(near[2] == (good ? 3 : 0) && !near[3] && near[4]);
+    }
+}
+
 /* Whatever a client makes of chains: each entry ends once, and what follows one that was not done
  * is not done either. */
 Test(chain, at_random_none_starts_behind_a_broken_link) {

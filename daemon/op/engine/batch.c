@@ -129,10 +129,6 @@ void batch_add(struct op_batch *b, struct op *op) {
     list_append(&b->members, &op->batch_node);
 }
 
-void batch_unlink(struct op_batch *b) {
-    b->linked = false;
-}
-
 void batch_drop(struct worker *w, struct op_ring *r) {
     if (r->batch)
         slab_put(&w->batches, r->batch);

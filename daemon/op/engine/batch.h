@@ -33,8 +33,7 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
 void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
                  const struct op_result *result); /* of one member */
 void batch_add(struct op_batch *b, struct op *op);
-void batch_unlink(struct op_batch *b); /* what is linked to it knows already */
-void batch_tag(struct op_batch *b);    /* a CANCEL can find it by its user_data, if it has one */
+void batch_tag(struct op_batch *b); /* a CANCEL can find it by its user_data, if it has one */
 void batch_drop(struct worker *w, struct op_ring *r); /* with its ring */
 
 #endif

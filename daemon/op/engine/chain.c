@@ -54,21 +54,19 @@ int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags) {
     return RDMAD_E_CANCELED;
 }
 
-/* What follows order does not start: it waits behind a fence, or will be the next that is taken.
- * Several links of a ring may break before what follows the first of them starts. */
+/* What follows order does not start. It will be the next that is taken, or it waits behind a fence;
+ * then it is the first there, for order has started, and so has all before it. If order never
+ * started, it is another that is the first: what follows was told when order was refused, or was
+ * canceled behind the fence. So nothing is searched, however many wait. */
 static void break_after(struct op_ring *r, uint64_t order) {
-    list_for_each (node, &r->behind) { /* in order */
-        struct op *op = list_entry(node, struct op, node);
-        if (op->order > order + 1)
-            return;
-        if (op->order == order + 1) {
-            assert(op->fence == OP_BEHIND || op->fence == OP_UNLINKED);
-            op->fence = OP_UNLINKED;
-            return;
-        }
-    }
-    if (order == r->taken)
+    struct list *first = list_first(&r->behind);
+    struct op *op = first ? list_entry(first, struct op, node) : NULL;
+    if (order == r->taken) {
         r->broken = order + 1;
+    } else if (op && op->order == order + 1) {
+        assert(op->fence == OP_BEHIND || op->fence == OP_UNLINKED);
+        op->fence = OP_UNLINKED;
+    }
 }
 
 int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked) {
@@ -93,8 +91,7 @@ void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
         r->refused = order + 1;
 }
 
-/* A chain that is canceled op by op from its end must not be walked for each of them. The follower,
- * if it waits behind the fence, too, is the next in the list. */
+/* The follower, if it waits behind the fence, too, is the next in the list. */
 void chain_canceled(struct op *op) {
     struct op_ring *r = op->ring;
     const struct list *next = op->node.next;

@@ -19,7 +19,6 @@
  * lease, the loss of its lane. bytes counts the parts known to be done, whatever the outcome.
  */
 #include "daemon/op/engine/complete.h"
-#include "daemon/op/engine/batch.h"
 #include "daemon/op/engine/chain.h"
 #include "daemon/op/engine/kind.h"
 #include "daemon/op/engine/life.h"
@@ -184,11 +183,8 @@ void op_cancel(struct worker *w, struct op *op, int status) {
         op->stopped = true;
         op->status = status;
     }
-    if (is_behind(op)) {
-        if (op->batch && !(op->flags & RDMAD_SQE_MORE))
-            batch_unlink(op->batch);
+    if (is_behind(op))
         chain_canceled(op);
-    }
     list_remove(&op->node);
     op->inflight++; /* keeps op while its parts end inside cancel */
     if (!list_empty(&op->parts))
