@@ -323,6 +323,23 @@ Test(chain, a_batch_of_which_one_timed_out_before_its_end_came_breaks_it) {
     }
 }
 
+/* A link breaks before what follows it is taken, and that waits behind the fence when a second
+ * link does. */
+Test(chain, two_links_break_whose_followers_come_later) {
+    hold_back();
+    put(LOCAL, 2, LINK);
+    cancel(3, 2);
+    put(LOCAL, 4, 0); /* follows 2 */
+    put(LOCAL, 5, LINK);
+    cancel(6, 5);
+    put(LOCAL, 7, LINK); /* follows 5 */
+    put(LOCAL, 8, 0);
+    put(LOCAL, 9, 0);
+    cancel(10, 0);
+    expect(11, (int[]){X, 0, X, 0, X, X, 0, X, X, 0, 0});
+    cr_assert(near[1] && near[9] && !near[4] && !near[7] && !near[8]);
+}
+
 /* Whatever a client makes of chains: each entry ends once, and what follows one that was not done
  * is not done either. */
 Test(chain, at_random_none_starts_behind_a_broken_link) {
@@ -355,4 +372,64 @@ Test(chain, at_random_none_starts_behind_a_broken_link) {
     for (uint32_t n = 1; n < COUNT; n++)
         cr_assert(!linked[n - 1] || done[n - 1] || !done[n], "%u ran behind a broken link", n);
     cr_expect_gt(failed, COUNT / 50);
+}
+
+struct unit {
+    bool linked, done, canceled, ended, after_nop;
+};
+
+/* One entry, or up to four as a batch, of which some are refused and some are not done in time. */
+static void put_unit(uint32_t n, bool linked, uint32_t entries) {
+    for (uint32_t i = 1; i <= entries; i++) {
+        struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                                .flags = i < entries ? MORE
+                                         : linked    ? LINK
+                                                     : 0,
+                                .pool = RIG_HANDLE(0),
+                                .lease = sim_random(2) ? REMOTE : LOCAL,
+                                .lease_offset = sim_random(8) ? 0 : BYTES,
+                                .length = 1,
+                                .user_data = n};
+        sqe.flags |= (uint8_t)(sim_random(4) ? 0 : RDMAD_SQE_FENCE);
+        if (!sim_random(3))
+            sqe.timeout_ns = 1 + sim_random(10 * NSEC_PER_MSEC);
+        rig_put(&c, &sqe);
+    }
+}
+
+/* And with batches, and what ends while it waits, in any order: none is canceled but for the link
+ * before it. */
+Test(chain, at_random_a_broken_link_stops_what_follows_it_and_nothing_else) {
+    enum { COUNT = 20000, NOP = 1 << 20 };
+    static struct unit units[COUNT];
+    const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = NOP};
+    uint32_t count = 0, out = 0, stopped = 0;
+    sim_script()->delay_max_ns = 5 * NSEC_PER_MSEC;
+    while (count < RIG_COUNT(COUNT) || out) {
+        for (uint64_t n = 1 + sim_random(8); n && count < RIG_COUNT(COUNT) && out < 12; n--) {
+            struct unit *u = &units[count];
+            u->linked = sim_random(4);
+            u->after_nop = !sim_random(8);
+            if (u->after_nop)
+                rig_put(&c, &nop);
+            put_unit(count++, u->linked, 1 + (uint32_t)sim_random(4));
+            out++;
+        }
+        struct rdmad_cqe cqe = rig_wait(&c);
+        if (cqe.user_data == NOP)
+            continue;
+        struct unit *u = &units[cqe.user_data];
+        cr_assert_not(u->ended);
+        u->ended = true;
+        u->done = !cqe.status;
+        out--;
+        u->canceled = cqe.status == RDMAD_E_CANCELED;
+        stopped += u->canceled;
+    }
+    for (uint32_t n = 1; n < RIG_COUNT(COUNT); n++) {
+        bool broken = units[n - 1].linked && !units[n - 1].done && !units[n].after_nop;
+        cr_assert(!broken || !units[n].done, "%u ran behind a broken link", n);
+        cr_assert(broken || !units[n].canceled, "%u was canceled behind none", n);
+    }
+    cr_expect_gt(stopped, RIG_COUNT(COUNT) / 20);
 }

@@ -76,8 +76,6 @@ static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sq
     int rc = 0;
     if (sqe->opcode != RDMAD_OP_NOP)
         rc = chain_admit(r, rq->order, sqe->flags);
-    if (!rc && !stops && sqe->opcode != RDMAD_OP_NOP)
-        rc = chain_start(r, rq->order, sqe->flags, false);
     status = status ? status : rc;
     if (status) {
         op_answer(w, r, sqe, rq, status, lease_id);

@@ -12,9 +12,10 @@
  * done. One that follows a broken link is canceled whole.
  *
  * A ring's transfers are numbered in the order they are taken, so the number of the follower is one
- * more. An op that ends without being done puts that number into broken, which is looked at when an
- * op starts. An sqe that is refused when it is taken puts it into refused, which is looked at when
- * an sqe is taken.
+ * more. One that is not done tells its follower: if that waits behind a fence by OP_UNLINKED, which
+ * is looked at when it starts; if it is not taken yet by its number in broken, which is looked at
+ * when it is. It is canceled then, though it might wait: broken has room for one, and another link
+ * may break before it starts.
  */
 #include "daemon/op/engine/chain.h"
 #include "daemon/base/probe.h"
@@ -48,9 +49,9 @@ static bool passes_on(uint8_t flags) {
 }
 
 int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags) {
-    if (!order || r->refused != order)
+    if (!order || r->broken != order)
         return 0;
-    r->refused = passes_on(flags) ? order + 1 : 0;
+    r->broken = passes_on(flags) ? order + 1 : 0;
     return RDMAD_E_CANCELED;
 }
 
@@ -70,25 +71,11 @@ static void break_after(struct op_ring *r, uint64_t order) {
 }
 
 int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked) {
-    if (!order || !(unlinked || r->broken == order))
+    if (!unlinked)
         return 0;
-    if (r->broken == order)
-        r->broken = 0;
     if (passes_on(flags))
         break_after(r, order);
     return RDMAD_E_CANCELED;
-}
-
-/* An sqe is refused when it is taken; only a SEND that waited behind a fence is refused when it
- * starts, and then its follower may wait there, too. */
-void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
-    const struct list *next = list_first(&r->behind);
-    if (!order || !(flags & RDMAD_SQE_LINK))
-        return;
-    if (next && list_entry(next, struct op, node)->order > order)
-        break_after(r, order);
-    else
-        r->refused = order + 1;
 }
 
 /* The follower, if it waits behind the fence, too, is the next in the list. */

@@ -10,10 +10,9 @@
 uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe); /* its order; 0: it has none */
 void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe); /* called before it joins a batch */
 /* Both return CANCELED if the transfer that it is linked to was not done, else 0. chain_admit is
- * asked when it is taken, chain_start when it starts, which may be at once. */
+ * asked when it is taken, chain_start when it has waited behind a fence. */
 int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags);
 int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked);
-void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags); /* when it was taken */
 void chain_canceled(struct op *op); /* while it waits behind a fence; before chain_ended */
 void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome);
 

@@ -275,7 +275,7 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                                .info = lease_id};
     if (status) {
         probe_op_refused(r->session_id, r->handle, rq->order, sqe->opcode, status, lease_id);
-        chain_refused(r, rq->order, sqe->flags);
+        chain_ended(r, rq->order, sqe->flags, result.outcome);
     }
     if (rq->batch)
         batch_ended(w, rq->batch, rq->order, &result);

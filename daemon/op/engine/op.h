@@ -190,9 +190,8 @@ struct op_ring {
     struct tags tags, batch_tags;
     bool parked;            /* its wait word is set: its client will ring the doorbell */
     uint64_t active_ns;     /* when it last had an sqe or an answer */
-    uint64_t taken;         /* transfers taken so far; chain.c's, as the next two */
-    uint64_t refused;       /* the transfer to be canceled when it is taken; 0: none */
-    uint64_t broken;        /* the one to be canceled when it starts */
+    uint64_t taken;         /* transfers taken so far; chain.c's, as the next */
+    uint64_t broken;        /* the transfer to be canceled when it is taken; 0: none */
     bool linked;            /* the last has RDMAD_SQE_LINK */
     uint32_t moving;        /* ops under way that a fence waits for; fence.c */
     struct list behind;     /* of struct op: one with a fence, and what came after it */
