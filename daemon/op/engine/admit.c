@@ -67,22 +67,21 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
 /* The checks that a plain READ, WRITE or NOP does not need. */
 static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sqe *sqe,
                             struct op_request *rq, int status, uint64_t lease_id) {
-    chain_follow(r, sqe);
     if (r->batch || sqe->flags & RDMAD_SQE_MORE) {
         int rc = batch_join(w, r, sqe, rq);
         status = status ? status : rc;
     }
-    bool stops = !status && fence_stops(r, sqe);
-    int rc = 0;
-    if (sqe->opcode != RDMAD_OP_NOP)
-        rc = chain_admit(r, rq->order, sqe->flags);
+    chain_follow(r, sqe, rq);
+    int rc = sqe->opcode == RDMAD_OP_NOP ? 0 : chain_admit(r, rq);
     status = status ? status : rc;
     if (status) {
         op_answer(w, r, sqe, rq, status, lease_id);
-    } else if (stops) {
+    } else if (fence_stops(r, sqe, rq->batch)) {
         fence_hold(w, r, sqe, rq);
         w->routed++; /* it will be */
     } else {
+        if (rq->batch)
+            rq->batch->waits = false;
         return sqe_start(w, r, sqe, rq);
     }
     return 1;

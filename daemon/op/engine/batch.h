@@ -7,25 +7,6 @@
 
 #include "daemon/op/engine/worker.h"
 
-struct op_batch {
-    struct op_ring *ring;
-    struct list members; /* of struct op: those that have not ended, by batch_node */
-    uint32_t taken;      /* entries so far */
-    uint32_t left;       /* of them not ended */
-    bool closed;         /* its last entry was taken */
-    bool tagged;         /* is in its ring's batch_tags */
-    bool silent, linked;
-    uint64_t last; /* the order of its last entry */
-    bool failed;
-    bool some_done, some_failed, some_partial, some_unknown;
-    uint8_t opcode;
-    uint64_t bytes;
-    struct tag tag; /* the last entry's user_data */
-    uint64_t order; /* of the first member that was not done */
-    int status;
-    uint64_t info;
-};
-
 /* For an entry that has MORE, or whose ring has a batch that waits for its last entry: makes it a
  * member (rq->batch). Returns 0, or the status with which this member is refused. */
 int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,

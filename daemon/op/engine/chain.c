@@ -9,7 +9,8 @@
  * there.
  *
  * A batch is one link: its last entry has the flag, and the chain breaks if any member was not
- * done. One that follows a broken link is canceled whole.
+ * done. One that follows a broken link is canceled whole, and none of its members starts before
+ * that link has ended, whichever of them were refused or have ended meanwhile.
  *
  * A ring's transfers are numbered in the order they are taken, so the number of the follower is one
  * more. One that is not done tells its follower: if that waits behind a fence by OP_UNLINKED, which
@@ -33,65 +34,61 @@ uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe) {
     return order;
 }
 
-void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe) {
+void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe, const struct op_request *rq) {
     if (sqe->opcode == RDMAD_OP_NOP)
         r->linked = false;
     if (!is_link(sqe->opcode))
         return;
-    if (r->linked && !r->batch)
+    if (r->linked && !rq->batch) {
         sqe->flags |= RDMAD_SQE_FENCE;
+    } else if (r->linked && !rq->batch->follows) {
+        rq->batch->follows = rq->order;
+        rq->batch->waits = true;
+    }
     r->linked = sqe->flags & RDMAD_SQE_LINK;
 }
 
-/* It was canceled for what came before it, and takes along its batch and what is linked to it. */
-static bool passes_on(uint8_t flags) {
-    return flags & (RDMAD_SQE_LINK | RDMAD_SQE_MORE);
+int chain_admit(struct op_ring *r, const struct op_request *rq) {
+    bool broken = rq->order && r->broken == rq->order;
+    if (broken && rq->batch)
+        rq->batch->unlinked = true;
+    return broken || (rq->batch && rq->batch->unlinked) ? RDMAD_E_CANCELED : 0;
 }
 
-int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags) {
-    if (!order || r->broken != order)
-        return 0;
-    r->broken = passes_on(flags) ? order + 1 : 0;
-    return RDMAD_E_CANCELED;
+int chain_start(const struct op *op) {
+    bool unlinked = op->fence == OP_UNLINKED || (op->batch && op->batch->unlinked);
+    return unlinked ? RDMAD_E_CANCELED : 0;
 }
 
-/* What follows order does not start. It will be the next that is taken, or it waits behind a fence;
- * then it is the first there, for order has started, and so has all before it. If order never
- * started, it is another that is the first: what follows was told when order was refused, or was
- * canceled behind the fence. So nothing is searched, however many wait. */
-static void break_after(struct op_ring *r, uint64_t order) {
-    struct list *first = list_first(&r->behind);
-    struct op *op = first ? list_entry(first, struct op, node) : NULL;
+/* What follows order does not start. It will be the next that is taken, or is next, the first
+ * behind the fence that comes after order. Or it is a batch, next's or the one that is not whole
+ * yet, of which some may be over. */
+static void break_next(struct op_ring *r, uint64_t order, struct list *next) {
+    struct op *op = next && next != &r->behind ? list_entry(next, struct op, node) : NULL;
+    struct op_batch *b = op && op->batch ? op->batch : r->batch;
     if (order == r->taken) {
         r->broken = order + 1;
+    } else if (b && b->follows == order + 1) {
+        b->unlinked = true;
     } else if (op && op->order == order + 1) {
         assert(op->fence == OP_BEHIND || op->fence == OP_UNLINKED);
         op->fence = OP_UNLINKED;
     }
 }
 
-int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked) {
-    if (!unlinked)
-        return 0;
-    if (passes_on(flags))
-        break_after(r, order);
-    return RDMAD_E_CANCELED;
+/* Order has started, and so has all before it: what follows is the first that waits. If order never
+ * started, it is another that is the first: what follows was told when order was refused, or was
+ * canceled behind the fence. So nothing is searched, however many wait. */
+static void break_after(struct op_ring *r, uint64_t order) {
+    break_next(r, order, list_first(&r->behind));
 }
 
 /* The follower, if it waits behind the fence, too, is the next in the list. */
 void chain_canceled(struct op *op) {
-    struct op_ring *r = op->ring;
-    const struct list *next = op->node.next;
     if (!(op->flags & RDMAD_SQE_LINK) || !op->order)
         return;
     op->flags &= (uint8_t)~RDMAD_SQE_LINK; /* chain_ended has nothing to do */
-    if (next != &r->behind) {
-        struct op *follower = list_entry((struct list *)next, struct op, node);
-        if (follower->order == op->order + 1)
-            follower->fence = OP_UNLINKED;
-    } else if (op->order == r->taken) {
-        r->broken = op->order + 1;
-    }
+    break_next(op->ring, op->order, op->node.next);
 }
 
 void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome) {

@@ -13,7 +13,8 @@
  * A SEND that waits is made anew when it starts, because only then it gets its place among the
  * channel's messages; if the channel has ended meanwhile it is refused.
  *
- * What follows a link of a chain is fenced, too (chain.c).
+ * What follows a link of a chain is fenced, too (chain.c); of a batch all members are until one has
+ * started.
  *
  * Waiting ops are started in the next turn, not where another op's end is being dealt with.
  */
@@ -22,10 +23,11 @@
 #include "daemon/op/engine/life.h"
 #include <assert.h>
 
-bool fence_stops(const struct op_ring *r, const struct rdmad_sqe *sqe) {
+bool fence_stops(const struct op_ring *r, const struct rdmad_sqe *sqe,
+                 const struct op_batch *batch) {
     if (!op_is_own_time(sqe->opcode))
         return false;
-    return !list_empty(&r->behind) || (sqe->flags & RDMAD_SQE_FENCE && r->moving);
+    return !list_empty(&r->behind) || (is_fenced(sqe->flags, batch) && r->moving);
 }
 
 void fence_hold(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,

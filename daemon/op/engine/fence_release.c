@@ -50,10 +50,9 @@ static int is_ending(const struct op *op) {
 
 static void fence_release(struct worker *w, struct op *op) {
     assert(op->fence == OP_BEHIND || op->fence == OP_UNLINKED);
-    bool unlinked = op->fence == OP_UNLINKED;
+    int broken = chain_start(op);
     list_remove(&op->node);
     op->fence = OP_UNFENCED;
-    int broken = chain_start(op->ring, op->order, op->flags, unlinked);
     if (!broken)
         broken = is_ending(op);
     if (broken) { /* nothing of it began, not even what its kind would cancel */
@@ -62,6 +61,8 @@ static void fence_release(struct worker *w, struct op *op) {
         op_finish(w, op);
         return;
     }
+    if (op->batch)
+        op->batch->waits = false;
     if (op->kind && op->kind->admitted_late) {
         admit_late(w, op);
         return;
@@ -79,7 +80,7 @@ static void fence_release(struct worker *w, struct op *op) {
 static bool fences_run_ring(struct worker *w, struct op_ring *r) {
     for (struct list *pos; !r->ending && (pos = list_first(&r->behind));) {
         struct op *op = list_entry(pos, struct op, node);
-        if (op->flags & RDMAD_SQE_FENCE && r->moving)
+        if (is_fenced(op->flags, op->batch) && r->moving)
             return true;
         if (!per_turn_take(&r->session->releases, &w->releases, w->turns, &most_releases))
             return false;

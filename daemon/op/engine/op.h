@@ -101,7 +101,7 @@ struct op_channel;   /* channel/channel.h */
 struct op_window;    /* window.h */
 struct op_grant;     /* notify/grant.h */
 struct op_allowance; /* notify/allowance.h */
-struct op_batch;     /* batch.h */
+struct op_batch;     /* below */
 
 /* A plane_failure in words, each of which another thread may read while it is written. */
 struct op_failure {
@@ -346,6 +346,30 @@ struct op_request {
     uint64_t since_ns;      /* when its sqe was taken; 0: in this turn */
     uint64_t order;         /* as op.order; 0: it is no transfer */
     struct op_batch *batch; /* NULL: it belongs to none */
+};
+
+/* Several sqes with one cqe; batch.c. */
+struct op_batch {
+    struct op_ring *ring;
+    struct list members; /* of struct op: those that have not ended, by batch_node */
+    uint32_t taken;      /* entries so far */
+    uint32_t left;       /* of them not ended */
+    bool closed;         /* its last entry was taken */
+    bool tagged;         /* is in its ring's batch_tags */
+    bool silent, linked;
+    /* chain.c's: it follows a link, this is the order of its first transfer; 0: it follows none. */
+    uint64_t follows;
+    bool waits;    /* it does, and nothing of it has started */
+    bool unlinked; /* that was not done, so nothing of it is to start */
+    uint64_t last; /* the order of its last entry */
+    bool failed;
+    bool some_done, some_failed, some_partial, some_unknown;
+    uint8_t opcode;
+    uint64_t bytes;
+    struct tag tag; /* the last entry's user_data */
+    uint64_t order; /* of the first member that was not done */
+    int status;
+    uint64_t info;
 };
 
 /* What goes into the cqe, besides user_data and opcode. */
