@@ -137,6 +137,27 @@ Test(channel_leave, what_is_linked_to_one_that_is_not_sent_ends_with_it) {
     done();
 }
 
+/* Nor does it of one that waited behind a fence: who is told of the second is told of the first. */
+Test(channel_leave, a_link_behind_a_fence_ends_with_what_is_linked_to_it) {
+    struct rig_answer dropped = {0};
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, SMALL, 101);
+    chan_remote_up(&rig, &c, POOL);
+    send(A, 0); /* nobody receives it */
+    sqe.flags = RDMAD_SQE_LINK | RDMAD_SQE_FENCE;
+    rig_put(&c.end[A].client, &sqe);
+    send(A, 2);
+    run();
+    part(A);
+    cr_assert(leaves(A));
+    plane_session_drop(c.end[A].client.session, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    ASSERT_CQE(chan_wait(&c, A), 101, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED, 0);
+    ASSERT_CQE(chan_wait(&c, A), 102, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED, 0);
+    rig_client_free(&c.end[A].client);
+    c.end[A].client.session = NULL;
+    done();
+}
+
 /* The other end has come back meanwhile, and has a receive for it. */
 static void found(bool parted_before, bool left_before) {
     remote_up();

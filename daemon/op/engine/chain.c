@@ -85,10 +85,8 @@ static void break_after(struct op_ring *r, uint64_t order) {
 
 /* The follower, if it waits behind the fence, too, is the next in the list. */
 void chain_canceled(struct op *op) {
-    if (!(op->flags & RDMAD_SQE_LINK) || !op->order)
-        return;
-    op->flags &= (uint8_t)~RDMAD_SQE_LINK; /* chain_ended has nothing to do */
-    break_next(op->ring, op->order, op->node.next);
+    if (op->order && op->flags & RDMAD_SQE_LINK)
+        break_next(op->ring, op->order, op->node.next);
 }
 
 void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome) {
