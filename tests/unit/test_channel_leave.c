@@ -158,6 +158,31 @@ Test(channel_leave, a_link_behind_a_fence_ends_with_what_is_linked_to_it) {
     done();
 }
 
+/* The link has started meanwhile, so it is told of after what waits for it. */
+Test(channel_leave, what_waits_for_a_link_under_way_is_not_sent_by_the_next_daemon) {
+    struct rig_answer dropped = {0};
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, SMALL, 101);
+    chan_remote_up(&rig, &c, POOL);
+    send(A, 0);
+    sqe.flags = RDMAD_SQE_LINK | RDMAD_SQE_FENCE;
+    rig_put(&c.end[A].client, &sqe);
+    send(A, 2);
+    chan_put(&c, B, RDMAD_OP_RECV, AT, SMALL, 1); /* for the first alone */
+    ASSERT_CQE(chan_wait(&c, A), 100, RDMAD_OK, RDMAD_DONE, SMALL);
+    run();
+    part(A);
+    cr_assert(leaves(A));
+    plane_session_drop(c.end[A].client.session, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    unsigned told = 0;
+    for (struct rdmad_cqe cqe; chan_take(&c, A, &cqe); told++)
+        cr_expect_eq(cqe.status, RDMAD_E_CANCELED, "%d", cqe.status);
+    cr_expect_eq(told, 2, "what follows is the next daemon's");
+    rig_client_free(&c.end[A].client);
+    c.end[A].client.session = NULL;
+    done();
+}
+
 /* The other end has come back meanwhile, and has a receive for it. */
 static void found(bool parted_before, bool left_before) {
     remote_up();

@@ -34,13 +34,14 @@ uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe) {
     return order;
 }
 
-void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe, const struct op_request *rq) {
+void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe, struct op_request *rq) {
     if (sqe->opcode == RDMAD_OP_NOP)
         r->linked = false;
     if (!is_link(sqe->opcode))
         return;
     if (r->linked && !rq->batch) {
         sqe->flags |= RDMAD_SQE_FENCE;
+        rq->follows = true;
     } else if (r->linked && !rq->batch->follows) {
         rq->batch->follows = rq->order;
         rq->batch->waits = true;

@@ -9,7 +9,7 @@
 
 uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe); /* its order; 0: it has none */
 /* It and its batch, if it has one, wait for the link before it. */
-void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe, const struct op_request *rq);
+void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe, struct op_request *rq);
 /* Both return CANCELED if what it is linked to, or its batch is, was not done, else 0. chain_admit
  * is asked when it is taken, chain_start when it has waited behind a fence. */
 int chain_admit(struct op_ring *r, const struct op_request *rq);

@@ -104,6 +104,7 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     const uint8_t apart = RDMAD_SQE_SILENT | RDMAD_SQE_LINK;
     op->charged = op_is_own_time(sqe->opcode);
     op->fence = op->charged ? OP_MOVING : OP_UNFENCED;
+    op->follows = rq->follows;
     op->told_apart = rq->batch || sqe->flags & apart || (op->kind && op->kind->release);
     s->charged += op->charged;
     r->moving += op->charged;
@@ -235,10 +236,12 @@ void op_vanish(struct worker *w, struct op *op) {
 }
 
 /* Its client gives it to the next daemon: it has done nothing. Of a RECV some bytes may be there,
- * and are written again. */
+ * and are written again. What waits for a link may be told before that link is, which is not the
+ * next daemon's. */
 static bool is_the_next_daemons(const struct op *op, const struct op_result *result) {
     bool begun = result->outcome != RDMAD_FAILED_UNTOUCHED && op->opcode == RDMAD_OP_SEND;
-    bool plain = !op->batch && !(op->flags & RDMAD_SQE_LINK) && op->fence != OP_UNLINKED;
+    bool plain = !op->batch && !(op->flags & RDMAD_SQE_LINK) && op->fence != OP_UNLINKED &&
+                 !(op->fence == OP_BEHIND && op->follows);
     return op->session->left && plain && result->status && !begun &&
            (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV ||
             op->opcode == RDMAD_OP_NOTIFIED);

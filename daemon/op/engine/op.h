@@ -319,6 +319,7 @@ struct op {
     enum op_fence fence : 8;
     enum op_claim claim : 8; /* NOTIFY: of its lease's allowance */
     bool far;                /* SEND: the other end is at a peer */
+    bool follows;            /* a link: what came before it has to be done */
     bool told_apart;         /* needs more than a cqe: in a batch, SILENT, LINK, a kind's release */
     bool charged;            /* counts for max_session_ops, and as in flight */
     bool tagged;             /* is in its ring's tags */
@@ -345,6 +346,7 @@ struct op_request {
     uint64_t deadline_ns;   /* CLOCK_NEVER: none */
     uint64_t since_ns;      /* when its sqe was taken; 0: in this turn */
     uint64_t order;         /* as op.order; 0: it is no transfer */
+    bool follows;           /* as op.follows */
     struct op_batch *batch; /* NULL: it belongs to none */
 };
 
