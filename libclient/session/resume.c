@@ -261,9 +261,10 @@ static enum rdmad_resume_found resume_try(struct rdmad_resume *r) {
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
+/* One that is away anew, so that this is not known yet, has all of it. */
 static bool resume_patience_is_over(const struct rdmad_resume *r, uint64_t now) {
-    uint64_t patience = r->session->call_timeout_ns;
-    return patience != UINT64_MAX && now - r->away_since_ns > patience;
+    uint64_t patience = r->session->call_timeout_ns, since = r->away_since_ns;
+    return patience != UINT64_MAX && since && now > since && now - since > patience;
 }
 
 static void resume_give_up(struct rdmad_resume *r, const char *none) {
@@ -372,8 +373,7 @@ static uint64_t resume_silence_ns(const struct rdmad_session *s) {
 
 void rdmad_resume_despair(struct rdmad_resume *r, const struct rdmad_session *other,
                           uint64_t now_ns) {
-    if (resume_state(r) == RDMAD_SESSION_AWAY && r->away_since_ns &&
-        resume_patience_is_over(r, now_ns) &&
+    if (resume_state(r) == RDMAD_SESSION_AWAY && resume_patience_is_over(r, now_ns) &&
         resume_silence_ns(r->session) <= resume_silence_ns(other))
         r->hopeless = true;
 }

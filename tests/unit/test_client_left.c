@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 TestSuite(left, .init = away_set_up, .fini = rig_tear_down, .timeout = 60);
@@ -173,6 +174,8 @@ Test(left, a_blocking_cancel_that_was_not_taken_is_asked_of_the_next_daemon) {
     pthread_create(&t, NULL, cancel, &cqe);
     await_entry();
     leave(1);
+    shutdown(away_newest()->wakeup,
+             SHUT_RDWR); /* as with its process; the sleeper may see no more */
     fake_go(&fake);
     fake_come_back(&fake);
     away_await(&fake.nrings, 2);

@@ -139,3 +139,13 @@ Test(resume_silent, who_would_wait_longer_than_whoever_met_it_is_tried) {
     cr_expect(r->hopeless || rdmad_is_lost(sessions[0]));
     listener = -1;
 }
+
+/* It was resumed, and its daemon has gone again before the thread has looked at it. */
+Test(resume_silent, who_has_just_gone_away_again_has_all_its_patience) {
+    struct rdmad_resume *r = sessions[0]->resume, fresh = {.session = sessions[0]};
+    all_go_away();
+    sessions[0]->call_timeout_ns = TRY_MS * RDMAD_NS_PER_MS;
+    rdmad_resume_despair(&fresh, r->session, rdmad_monotonic_ns());
+    cr_expect_not(fresh.hopeless);
+    listener = -1;
+}
