@@ -17,11 +17,10 @@ struct rows {
     json_t *list;
     uint64_t now_ns;
     bool truncated;
-    const char *protection; /* of leases */
-    bool own;               /* only what is of uid */
-    uid_t uid;
-    const struct state *state; /* of leases */
-    bool buckets;              /* lat_buckets are asked for */
+    const char *protection;      /* of leases */
+    const struct state *state;   /* of leases */
+    const struct ctl_call *call; /* likewise: what it sees */
+    bool buckets;                /* lat_buckets are asked for */
     size_t buckets_told;
 };
 

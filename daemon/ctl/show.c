@@ -185,7 +185,7 @@ static void add_holders(const struct lease *l, json_t *row, uint64_t now_ns) {
 
 static bool lease_wanted(void *arg, const struct lease_view *v) {
     struct rows *rows = arg;
-    return (!rows->own || (v->owner_uid == rows->uid && !v->owner_tenant)) && !rows_full(rows);
+    return ctl_sees_user(rows->call, v->owner_uid, v->owner_tenant) && !rows_full(rows);
 }
 
 static void each_lease(void *arg, const struct lease_view *v) {
@@ -214,8 +214,7 @@ void ctl_lease_show(struct ctl_call *call, const json_t *params) {
     struct rows rows = rows_new();
     rows.protection = protection(ctl_state(call)->plane);
     rows.state = ctl_state(call);
-    rows.own = !ctl_sees_all(call);
-    rows.uid = ctl_caller(call)->who.uid;
+    rows.call = call;
     leases_view(ctl_state(call)->leases, rpc_bool(params, "all"), lease_wanted, each_lease, &rows);
     rows_reply(call, &rows, "leases");
 }

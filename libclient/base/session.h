@@ -131,6 +131,10 @@ static inline bool rdmad_is_lost(const struct rdmad_session *s) {
 static inline bool rdmad_is_inherited(const struct rdmad_session *s) {
     return __atomic_load_n(&s->state, __ATOMIC_RELAXED) == RDMAD_SESSION_INHERITED;
 }
+/* RESUMING: how long the daemon may say nothing. */
+static inline uint64_t rdmad_resume_patience_ns(const struct rdmad_session *s) {
+    return s->call_timeout_ns < s->resume_call_ns ? s->call_timeout_ns : s->resume_call_ns;
+}
 static inline uint32_t rdmad_resumes(const struct rdmad_session *s) {
     return __atomic_load_n(&s->resumes, __ATOMIC_ACQUIRE);
 }

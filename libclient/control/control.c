@@ -323,9 +323,8 @@ struct patience {
 
 /* With the lock. */
 static uint64_t quarter_end_ns(const struct rdmad_session *s) {
-    uint64_t patience = s->call_timeout_ns;
-    if (s->state == RDMAD_SESSION_RESUMING && patience > s->resume_call_ns)
-        patience = s->resume_call_ns;
+    uint64_t patience =
+        s->state == RDMAD_SESSION_RESUMING ? rdmad_resume_patience_ns(s) : s->call_timeout_ns;
     return patience == UINT64_MAX ? UINT64_MAX
                                   : rdmad_ns_later(rdmad_monotonic_ns(), patience / QUARTERS);
 }

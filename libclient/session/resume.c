@@ -366,15 +366,10 @@ void rdmad_resume_hurry(struct rdmad_resume *r, uint64_t now_ns) {
         r->next_ns = now_ns;
 }
 
-/* How long a daemon may say nothing to it. */
-static uint64_t resume_silence_ns(const struct rdmad_session *s) {
-    return s->call_timeout_ns < s->resume_call_ns ? s->call_timeout_ns : s->resume_call_ns;
-}
-
 void rdmad_resume_despair(struct rdmad_resume *r, const struct rdmad_session *other,
                           uint64_t now_ns) {
     if (resume_state(r) == RDMAD_SESSION_AWAY && resume_patience_is_over(r, now_ns) &&
-        resume_silence_ns(r->session) <= resume_silence_ns(other))
+        rdmad_resume_patience_ns(r->session) <= rdmad_resume_patience_ns(other))
         r->hopeless = true;
 }
 

@@ -229,14 +229,7 @@ class Lease:
     def hand_over(self) -> None:
         """Of a lease from Session.request: ends it and gives its memory to the service's owner. If it raises, the
         lease is as before."""
-        with self._core.ending(self._use) as pointer:
-            if pointer is None:
-                return
-            code = lib.rdmad_lease_hand_over(pointer)
-            if code:
-                self._use.put_back(pointer)
-            check(code, self._core.session)
-            self._forget(self)
+        self._core.end(self, lib.rdmad_lease_hand_over)
 
     def close(self) -> None:
         """Revokes or releases it if that was not done, and forgets it. Memory that was granted may be released then.

@@ -40,6 +40,18 @@ class Core:
         finally:
             self.use.__exit__()
 
+    def end(self, it: typing.Any, how: typing.Callable[[typing.Any], int],
+            because: typing.Callable[[], str] = lambda: "") -> None:
+        """Ends what belongs to the session by a call that may fail; then it is as before."""
+        with self.ending(it._use, because) as pointer:
+            if pointer is None:
+                return
+            code = how(pointer)
+            if code:
+                it._use.put_back(pointer)
+            check(code, self.session)
+            it._forget(it)
+
     def view(self, address: typing.Any, length: int, free: typing.Callable[[], None], what: str) -> typing.Any:
         """Something with the buffer protocol; free is called when neither it nor a view of it is left."""
         with self.lock:
@@ -132,14 +144,7 @@ class Pool:
     def close(self) -> None:
         """Gives the pool back. BusyError, in words, while pieces of it are viewed, an op or a lock holds some of it,
         or a lease on it is alive; then nothing has changed. Does nothing the second time."""
-        with self._core.ending(self._use, self._why_not) as pointer:
-            if pointer is None:
-                return
-            code = lib.rdmad_pool_destroy(pointer)
-            if code:
-                self._use.put_back(pointer)
-            check(code, self._core.session)
-            self._forget(self)
+        self._core.end(self, lib.rdmad_pool_destroy, self._why_not)
 
     def __enter__(self) -> "Pool":
         return self

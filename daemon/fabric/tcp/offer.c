@@ -44,7 +44,7 @@ void offers_drop(struct tcp *t, uint64_t peer, uint64_t number) {
     list_init(&gone);
     list_for_each_safe (pos, &s->offers) {
         const struct tcp_offer *o = list_entry(pos, struct tcp_offer, mates);
-        if (o->taken || (number && o->is.number != number))
+        if (list_empty(&o->node) || (number && o->is.number != number))
             continue;
         list_remove(pos);
         list_append(&gone, pos);
@@ -152,7 +152,6 @@ struct tcp_offer *offer_take(struct tcp *t, const uint8_t token[FRAME_TOKEN_BYTE
     }
     if (!found || t->now_ns >= found->expires_ns)
         return NULL;
-    found->taken = true;
     list_remove(&found->node);
     list_remove(&found->same);
     return found;

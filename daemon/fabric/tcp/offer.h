@@ -16,7 +16,6 @@ struct tcp_offer {
     struct list mates; /* in its share's offers */
     struct tcp_share *share;
     uint64_t expires_ns;
-    bool taken; /* by who showed its token; it is his to forget */
     struct invitation is;
 };
 
@@ -29,7 +28,8 @@ int tcp_offer(struct fabric *f, uint64_t peer, bool secured, const struct fabric
 void offers_expire(struct tcp *t); /* those that nobody has taken */
 /* Those of the peer that nobody has taken; the number's alone, unless it is 0. */
 void offers_drop(struct tcp *t, uint64_t peer, uint64_t number);
-/* The offer of that token, which now is taken. NULL: it is unknown, used or expired. */
+/* The offer of that token, which now is taken, and its taker's to forget. NULL: it is unknown, used
+ * or expired. */
 struct tcp_offer *offer_take(struct tcp *t, const uint8_t token[FRAME_TOKEN_BYTES]);
 void offer_forget(struct tcp_offer *o);
 
