@@ -20,16 +20,6 @@
 
 static char older[512], ours[512], next[512], later[512]; /* daemons */
 
-static void need_older(void) {
-    build_path("previous/now/build/daemon/rdmad", older, sizeof(older));
-    build_path("daemon/rdmad", ours, sizeof(ours));
-    build_path("tests/rdmad_next", next, sizeof(next));
-    build_path("tests/rdmad_later", later, sizeof(later));
-    if (access(older, X_OK))
-        skip("the previous release was not built; build_previous says why");
-    load_of_before = true;
-}
-
 /* Which library this is, so that nobody tests the wrong one. */
 static bool library_is_older(void) {
     const char *path = getenv("LD_LIBRARY_PATH");
@@ -41,13 +31,24 @@ static bool library_is_older(void) {
     return is;
 }
 
+static void need_older(void) {
+    build_path("previous/now/build/daemon/rdmad", older, sizeof(older));
+    build_path("daemon/rdmad", ours, sizeof(ours));
+    build_path("tests/rdmad_next", next, sizeof(next));
+    build_path("tests/rdmad_later", later, sizeof(later));
+    if (access(older, X_OK))
+        skip("the previous release was not built; build_previous says why");
+    load_of_before = true;
+    load_by_before = library_is_older();
+}
+
 /* ---- library and daemon ---------------------------------------------------------------------- */
 
 /* SIGTERM and a start of the other, with all kinds of ops under way. */
 static void restarts_as_either_are_a_pause(void) {
     need_older();
     need_hole_guard();
-    printf("  with the %s library\n", library_is_older() ? "previous" : "present");
+    printf("  with the %s library\n", load_by_before ? "previous" : "present");
     tdaemon_use(older);
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct load *l = load_start(d);
@@ -79,7 +80,6 @@ static void upgrades_to_either_are_a_pause(void) {
     struct program_file file;
     need_older();
     need_hole_guard();
-    library_is_older();
     program_file_make(&file, older);
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct load *l = load_start(d);
@@ -137,7 +137,6 @@ static void a_cluster_changes_release_node_by_node(void) {
     static double ms[UPGRADES_MOST];
     const unsigned n = upgrades_count();
     need_older();
-    library_is_older();
     program_file_make(&file, older);
     cluster_up(&c);
     cluster_works(&c, "when both are of the release before");
@@ -264,7 +263,6 @@ static void they_do_not_meet(const char *near, const char *far, const char *word
 
 static void peers_with_nothing_in_common_hear_of_both_ranges(void) {
     need_older();
-    library_is_older();
     they_do_not_meet(ours, later, "speaks versions 7 to 8 of the peers' protocol");
     they_do_not_meet(older, later, "speaks version 7 of the peers' protocol");
 }

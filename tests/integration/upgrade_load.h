@@ -21,6 +21,9 @@ struct load;
 /* A daemon or the library is of release 0.1.0 as of 82b6141: there a wait for notices ended with
  * its daemon. To be set before a load begins. */
 extern bool load_of_before;
+/* The library is: there a service that was just being closed as its daemon ended stays at the next
+ * one, under a number that nobody closes. */
+extern bool load_by_before;
 
 /* Owner and lessees at one daemon. Forks first, so call it before there are threads. */
 struct load *load_start(struct tdaemon *d);
