@@ -7,6 +7,7 @@
 #include "daemon/fabric/verbs/target/targets.h"
 #include "tests/unit/verbs_rig.h"
 #include <endian.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define BYTES ((size_t)16 << 10)
@@ -308,6 +309,19 @@ static void of_an_inbox_a_peer_reaches_but_its_counter(void) {
     two_peers_close(&s, &honest);
 }
 
+/* By memory windows all peers are in one PD, where another's rkey is one of some millions. */
+static void of_an_inbox_nobody_knows_the_address_but_its_peer(void) {
+    struct scene s;
+    struct raw honest;
+    two_peers(&s, &honest);
+    uint64_t was = s.raw.inbox.address, other = honest.inbox.address;
+    CHECK(was > UINT32_MAX && other > UINT32_MAX && was != other, "%" PRIx64 " and %" PRIx64, was,
+          other);
+    raw_connect(&s.raw, &s.owner, PEER, 1);
+    CHECK(s.raw.inbox.address != was, "it lies where it lay before");
+    two_peers_close(&s, &honest);
+}
+
 static void request(struct raw *r, uint32_t kind, uint32_t qp_num, uint32_t bytes) {
     const struct weak_request k = {.kind = htole32(kind), .qp_num = htole32(qp_num)};
     struct ibv_sge sge = {(uintptr_t)r->buffer, bytes, r->mr->lkey};
@@ -405,5 +419,6 @@ TEST_MAIN(CASE(hostile_hellos_are_refused_and_leave_nothing),
           CASE(a_message_that_is_too_long_ends_its_own_link),
           CASE(a_message_of_another_kind_is_not_handed_on_and_ends_its_own_link),
           CASE(of_an_inbox_a_peer_reaches_but_its_counter),
+          CASE(of_an_inbox_nobody_knows_the_address_but_its_peer),
           CASE(a_request_that_no_daemon_makes_ends_its_own_link),
           CASE(without_a_device_there_is_no_offer_but_a_reason))

@@ -8,7 +8,8 @@
  * there are receives, so the device always has one for it and never answers that it has not.
  *
  * A peer reaches two registrations more by this, both in the PD of its connection: the buffers, to
- * which it has no right but to send, and the page (wire/page.h), which it may read.
+ * which it has no right but to send, and the page (wire/page.h), which it may read. Where peers
+ * share a PD (memory windows) an rkey is soon guessed, so the page lies at a random address.
  *
  * An access that is refused breaks the QP and flushes the receives; other lanes of the connection
  * go on until the peer comes anew, or says that it is gone.
@@ -30,6 +31,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #define MESSAGE_BYTES (4096u + FABRIC_HEAD_MAX)
 #define PAGE 4096u
@@ -56,8 +58,19 @@ static void inbox_set_answer(struct inbox *in, uint64_t word) {
 
 /* ---- birth and end ------------------------------------------------------------------------- */
 
+/* A whole page, as ibv_reg_mr_iova wants it, of which the device's last is far. */
+static bool inbox_choose_address(struct inbox *in) {
+    uint64_t random;
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return false;
+    in->address = random >> 1 & ~(uint64_t)(PAGE - 1);
+    return true;
+}
+
 int inbox_open(struct verbs_target *t, struct ibv_pd *pd, struct error *err) {
     struct inbox *in = &t->inbox;
+    if (!inbox_choose_address(in))
+        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a peer's connection");
     void *memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
@@ -68,8 +81,8 @@ int inbox_open(struct verbs_target *t, struct ibv_pd *pd, struct error *err) {
     in->mr = ibv_reg_mr(pd, inbox_buffer(in, 0), (size_t)INBOX_RECEIVES * MESSAGE_BYTES,
                         IBV_ACCESS_LOCAL_WRITE);
     if (in->mr)
-        in->page_mr =
-            ibv_reg_mr_iova(pd, in->memory, sizeof(struct inbox_page), 0, IBV_ACCESS_REMOTE_READ);
+        in->page_mr = ibv_reg_mr_iova(pd, in->memory, sizeof(struct inbox_page), in->address,
+                                      IBV_ACCESS_REMOTE_READ);
     if (in->page_mr)
         return 0;
     int rc = error_errno(err, RDMAD_E_FABRIC,
@@ -118,7 +131,7 @@ static uint8_t features_of(const struct device *d) {
 void inbox_tell(const struct verbs_target *t, struct inbox_place *out) {
     const struct inbox *in = &t->inbox;
     *out = (struct inbox_place){
-        .address = 0,
+        .address = in->address,
         .rkey = in->page_mr->rkey,
         .size = in->size,
         .count = (uint16_t)in->count,

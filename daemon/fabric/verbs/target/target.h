@@ -36,6 +36,7 @@ struct weak_receiver;
 struct inbox {
     uint8_t *memory; /* a page with what the peer reads (struct inbox_page), then the buffers */
     struct ibv_mr *page_mr, *mr;
+    uint64_t address;     /* of the page, for the peer's device */
     uint32_t count, size; /* of the buffers */
     uint32_t posted;
     uint64_t consumed; /* what the page says */
