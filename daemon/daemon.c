@@ -77,6 +77,7 @@ struct daemon {
         upgrade_checked *checked;
         void *arg;
     } asked;
+    bool counted;   /* as a life of its node */
     bool next_life; /* it stops for an upgrade */
     struct stop stop;
     bool clean;
@@ -258,6 +259,7 @@ static int start_node_life(struct daemon *d, struct error *err) {
     int rc = node_life_load(d->config.runtime_dir, st, err);
     if (rc)
         return rc;
+    d->counted = true;
     ground_name(st);
     return RDMAD_OK;
 }
@@ -361,13 +363,13 @@ static int start_upgrade(struct daemon *d, struct error *err) {
 }
 
 /* What the life before listened on and this one does not: a tenant that is no more. Closing takes
- * apart what waits in the backlog. */
+ * apart what waits in the backlog, and a client can hold that up. */
 static void start_leftovers(struct daemon *d) {
     struct kept *k = &d->passed.kept;
     for (unsigned i = 0; i < k->count; i++) {
         LOG(NOTICE, ("%s is not listened on any more", k->socket[i].path));
         unlink(k->socket[i].path);
-        offload_close(d->state.offload, UINT64_MAX, &d->mailbox, k->socket[i].fd);
+        porter_drop(d->state.porter, k->socket[i].fd);
     }
     k->count = 0;
 }
@@ -536,6 +538,8 @@ int daemon_run(const struct options *options, const struct config *config) {
     handover_keep_port(&d.before, &d.config);
     if (daemon_start(&d, &why)) {
         LOG(ERR, ("cannot start: %s", why.text));
+        if (d.counted)
+            node_life_take_back(d.config.runtime_dir);
         daemon_stop(&d);
         log_stop();
         return why.code == RDMAD_E_CONFIG ? 2 : 1;

@@ -48,7 +48,11 @@ static bool read_secret(const char *path, struct secret *out) {
     if (!ok)
         LOG(WARNING, ("%s is damaged, or not rdmad's alone; peers will see a new node", path));
     close(fd);
-    return ok && lives_of(out) < LIFE_LAST;
+    if (ok && lives_of(out) >= LIFE_LAST) {
+        LOG(NOTICE, ("this node has had its %u lives, and becomes another", lives_of(out)));
+        return false;
+    }
+    return ok;
 }
 
 static int write_secret(const char *path, const struct secret *s, struct error *err) {
@@ -96,11 +100,17 @@ static bool fill_random(void *to, size_t size) {
     return getrandom(to, size, 0) == (ssize_t)size;
 }
 
+#define PATH_SIZE 128u
+
+static void secret_path(const char *runtime_dir, char out[PATH_SIZE]) {
+    snprintf(out, PATH_SIZE, "%s/node.secret", runtime_dir);
+}
+
 int node_life_load(const char *runtime_dir, struct state *st, struct error *err) {
     struct secret s;
-    char path[128];
+    char path[PATH_SIZE];
 
-    snprintf(path, sizeof(path), "%s/node.secret", runtime_dir);
+    secret_path(runtime_dir, path);
     if (!fill_random(st->node_id, sizeof(st->node_id)) ||
         !fill_random(st->line_secret, sizeof(st->line_secret)))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for the node's id");
@@ -115,4 +125,16 @@ int node_life_load(const char *runtime_dir, struct state *st, struct error *err)
     if (!rc)
         make_life(&s, st);
     return rc;
+}
+
+void node_life_take_back(const char *runtime_dir) {
+    struct secret s;
+    struct error why;
+    char path[PATH_SIZE];
+    secret_path(runtime_dir, path);
+    if (!read_secret(path, &s) || lives_of(&s) == 0)
+        return;
+    set_lives(&s, lives_of(&s) - 1);
+    if (write_secret(path, &s, &why))
+        LOG(WARNING, ("a life that did not begin stays counted: %s", why.text));
 }

@@ -20,5 +20,7 @@
 /* The directory is locked, so this is its only daemon. Fills in node_id, life, resume_key and
  * line_secret. */
 int node_life_load(const char *runtime_dir, struct state *st, struct error *err);
+/* This life has not begun, and nobody was told of it: it is not counted. */
+void node_life_take_back(const char *runtime_dir);
 
 #endif

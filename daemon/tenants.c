@@ -91,11 +91,19 @@ static int tenant_spec(const struct state *st, const struct rule_socket *s, each
     return s->path[0] ? 0 : own_path(st, s->tenant, path, sizeof(s->path), each, err);
 }
 
-static int no_user(const struct rule_socket *s, const char *path, struct error *err) {
+static int no_user(uid_t user, const char *path, struct error *err) {
     return error_set(err, RDMAD_E_CONFIG,
                      "%s cannot be given to uid %u (%s), which takes CAP_CHOWN: leave out \"user\" "
                      "and \"uid\", and say by \"mode\" who may connect",
-                     path, (unsigned)s->user, strerror(errno));
+                     path, (unsigned)user, strerror(errno));
+}
+
+/* One that the life before has left may be another user's still. */
+static int tenant_own_path(const struct rule_socket *s, const char *path, struct error *err) {
+    struct stat st;
+    uid_t user = s->user == (uid_t)-1 ? geteuid() : s->user;
+    bool is_his = !stat(path, &st) && st.st_uid == user;
+    return is_his || !chown(path, user, (gid_t)-1) ? 0 : no_user(user, path, err);
 }
 
 static int tenant_listen(struct tenant *t, struct state *st, const struct rule_socket *s,
@@ -107,8 +115,8 @@ static int tenant_listen(struct tenant *t, struct state *st, const struct rule_s
         rc = listener_new(st->base, &spec, serve_accept_tenant, &t->door, &t->listener, err);
     if (rc)
         return rc;
-    if (s->user != (uid_t)-1 && chown(path, s->user, (gid_t)-1))
-        return no_user(s, path, err);
+    if ((rc = tenant_own_path(s, path, err)))
+        return rc;
     LOG(NOTICE, ("tenant %s is served at %s", s->tenant, path));
     return 0;
 }
@@ -123,7 +131,7 @@ static int tenant_check(const struct state *st, const struct rule_socket *s, str
         rc = listener_check(&spec, err);
     errno = EPERM;
     if (!rc && s->user != (uid_t)-1 && st->kept && !capable_of_user(s->user))
-        rc = no_user(s, path, err);
+        rc = no_user(s->user, path, err);
     return rc;
 }
 

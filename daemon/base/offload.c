@@ -198,33 +198,6 @@ void offload_post(struct offload *o, struct offload_job *job) {
     pthread_mutex_unlock(&o->lock);
 }
 
-struct fd_close {
-    struct offload_job job;
-    int fd;
-};
-
-static void offload_close_run(struct offload_job *job) {
-    close(container_of(job, struct fd_close, job)->fd);
-}
-
-static void offload_close_done(struct offload_job *job) {
-    free(container_of(job, struct fd_close, job));
-}
-
-void offload_close(struct offload *o, uint64_t owner, struct mailbox *reply_to, int fd) {
-    struct fd_close *c = malloc(sizeof(*c));
-    if (!c) {
-        close(fd);
-        return;
-    }
-    *c = (struct fd_close){.job = {.owner = owner,
-                                   .reply_to = reply_to,
-                                   .run = offload_close_run,
-                                   .done = offload_close_done},
-                           .fd = fd};
-    offload_post(o, &c->job);
-}
-
 unsigned offload_waiting(struct offload *o) {
     pthread_mutex_lock(&o->lock);
     unsigned waiting = o->nwaiting;

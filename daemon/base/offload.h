@@ -44,8 +44,5 @@ struct offload_progress {
 };
 void offload_progress(struct offload *o, struct offload_progress *out);
 void offload_post(struct offload *o, struct offload_job *job);
-/* Closes fd on such a thread: it may be the last reference to a client's memory, and freeing that
- * takes the longer the larger the client made it. */
-void offload_close(struct offload *o, uint64_t owner, struct mailbox *reply_to, int fd);
 
 #endif

@@ -142,12 +142,22 @@ static int listener_own_path(struct listener *l, const struct listener_spec *spe
         return error_errno(err, RDMAD_E_SYSTEM, "%s: vanished", spec->path);
     l->device = st.st_dev;
     l->inode = st.st_ino;
-    if (spec->group != (gid_t)-1 && chown(spec->path, (uid_t)-1, spec->group) < 0)
+    if (spec->group != (gid_t)-1 && st.st_gid != spec->group &&
+        chown(spec->path, (uid_t)-1, spec->group) < 0)
         return no_group(spec, err);
     if ((st.st_mode & 07777) != spec->mode && chmod(spec->path, spec->mode) < 0 &&
         (errno != EPERM || !listener_take_path(spec->path) || chmod(spec->path, spec->mode) < 0))
         return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot get its mode", spec->path);
     return 0;
+}
+
+/* The life before may have given it to another group than its file gets now. */
+static int listener_keep_path(struct listener *l, const struct listener_spec *spec,
+                              struct error *err) {
+    struct listener_spec now = *spec;
+    if (now.group == (gid_t)-1)
+        now.group = getegid();
+    return listener_own_path(l, &now, err);
 }
 
 static int listener_bind(struct listener *l, const struct listener_spec *spec, struct error *err) {
@@ -289,7 +299,7 @@ int listener_new(struct event_base *base, const struct listener_spec *spec,
     } else if ((l->fd = kept_take(spec->kept, spec->path)) >= 0) {
         rc = listener_take(l, spec, err);
         if (!rc)
-            rc = listener_own_path(l, spec, err);
+            rc = listener_keep_path(l, spec, err);
     } else if ((l->fd = socket(AF_UNIX, spec->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
         rc = error_errno(err, RDMAD_E_SYSTEM, "cannot create a socket");
     } else {

@@ -357,28 +357,22 @@ void porter_forget_closes(struct porter *p) {
     }
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
-
-/* An answer to a TAKE that is void: its memfd may be the last reference to its memory. */
-struct leftover {
-    struct porter_visit visit;
-};
-
-static void leftover_ended(struct porter_visit *v) {
-    free(container_of(v, struct leftover, visit));
+static void on_dropped(struct porter_visit *v) {
+    free(v);
 }
 
-static void porter_give_back(struct porter *p, int fd) {
-    struct leftover *l = fd >= 0 ? calloc(1, sizeof(*l)) : NULL;
-    if (!l) {
-        if (fd >= 0)
-            close(fd);
+void porter_drop(struct porter *p, int fd) {
+    struct porter_visit *v = calloc(1, sizeof(*v));
+    if (!v) {
+        close(fd);
         return;
     }
-    porter_visit_init(p, &l->visit, fd, (struct user_id){0});
-    l->visit.ended = leftover_ended;
-    porter_end(p, &l->visit);
+    porter_visit_init(p, v, fd, (struct user_id){.uid = (uid_t)-1});
+    v->ended = on_dropped;
+    porter_end(p, v);
 }
+
+/* ---- in ------------------------------------------------------------------------------------- */
 
 static struct porter_visit *porter_asked(struct porter *p, uint64_t id) {
     list_for_each (node, &p->asked[id % ASKED_LISTS]) {
@@ -387,6 +381,12 @@ static struct porter_visit *porter_asked(struct porter *p, uint64_t id) {
             return v;
     }
     return NULL;
+}
+
+/* An answer to a TAKE that is void: its memfd may be the last reference to its memory. */
+static void porter_give_back(struct porter *p, int fd) {
+    if (fd >= 0)
+        porter_drop(p, fd);
 }
 
 static void porter_heard(struct porter *p, const struct porter_answer *a, size_t size, int fd) {

@@ -63,6 +63,9 @@ void porter_end(struct porter *p, struct porter_visit *v);
 /* Has v->fd closed, which may last as long as a client wants: ended is called when it is, and only
  * the same user's wait meanwhile. Of v nothing else was asked before. */
 void porter_close(struct porter *p, struct porter_visit *v);
+/* Gives up fd, of which it is not known whose it is: whatever its last close costs, the porter pays
+ * it, and nobody is told. */
+void porter_drop(struct porter *p, int fd);
 /* A stop does not wait for what is being closed: ended is called of all that the porter has, and
  * from now on as soon as the porter has it. Harmless with NULL. */
 void porter_forget_closes(struct porter *p);

@@ -77,11 +77,6 @@ void offload_post(struct offload *o, struct offload_job *job) {
     list_append(&jobs, &job->node);
 }
 
-void offload_close(struct offload *o, uint64_t owner, struct mailbox *reply_to, int fd) {
-    (void)o, (void)owner, (void)reply_to;
-    close(fd);
-}
-
 void offload_progress(struct offload *o, struct offload_progress *out) {
     (void)o;
     *out = (struct offload_progress){0};

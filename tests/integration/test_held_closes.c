@@ -3,11 +3,13 @@
  * test_held_closes.c - a client holds up the last close of what it shares with the daemon: a
  * process of its own waits, and nobody else.
  */
+#include "tests/integration/upgrades.h"
 #include "tests/support/bystander.h"
 #include "tests/support/held_epoll.h"
 #include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -214,8 +216,65 @@ static void no_client_waits_for_who_watches_the_daemons_end(void) {
     tdaemon_stop(d);
 }
 
+/* A connection that nobody has accepted, with a packet whose descriptor cannot be closed. */
+static void leave_held(struct tdaemon *d, const char *tenant, struct held_epoll *h) {
+    char dir[256];
+    int event = eventfd(0, EFD_CLOEXEC);
+    CHECK(event >= 0 && held_epoll_watch(h, event), "epoll_ctl");
+    snprintf(dir, sizeof(dir), "%s/tenants/%s", tdaemon_dir(d), tenant);
+    int sock = raw_connect(dir);
+    CHECK(raw_send(sock, "x", 1, &event, 1) == 0, "it is not sent");
+    close(event);
+    held_epoll_hold(h);
+    close(sock);
+}
+
+/* The next life is begun when the test says so: its sockets are there, and nobody accepts. */
+static void program_waits(struct program_file *f, char said[2][128]) {
+    char script[2048], real[512];
+    snprintf(said[0], 128, "%s.waits", f->path);
+    snprintf(said[1], 128, "%s.goes", f->path);
+    snprintf(script, sizeof(script),
+             "#!/bin/sh\ncase \" $* \" in *' --check-config '*) exec '%s' \"$@\" ;; esac\n"
+             "touch '%s'\nwhile [ ! -e '%s' ]; do sleep 0.01; done\nexec '%s' \"$@\"\n",
+             build_path("daemon/rdmad", real, sizeof(real)), said[0], said[1], real);
+    program_file_script(f, script, 0755);
+}
+
+static void what_waits_at_a_removed_tenants_socket_holds_up_nobody(void) {
+    struct held_epoll held;
+    struct program_file file;
+    char config[64], said[2][128], real[512];
+    make_held(&held);
+    program_file_make(&file, build_path("daemon/rdmad", real, sizeof(real)));
+    struct tdaemon *d =
+        start_with_settings("127.0.0.1", config, "{\"sockets\": [{\"tenant\": \"red\"}]}");
+    program_waits(&file, said);
+    settings_write(config, "{}");
+    json_decref(tdaemon_call(d, "upgrade", NULL));
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    while (access(said[0], F_OK)) {
+        CHECK(now_ms() < deadline, "no next life");
+        sleep_ms(5);
+    }
+    leave_held(d, "red", &held);
+    program_file_put(&file, real);
+    CHECK(close(creat(said[1], 0600)) == 0, "%s", said[1]);
+    json_decref(tdaemon_call(d, "device.show", NULL)); /* by those threads, all of them */
+    expect_served(d);
+    tdaemon_end(d);
+    held_epoll_let_go(&held);
+    tdaemon_restart(d);
+    tdaemon_stop(d);
+    unlink(said[0]);
+    unlink(said[1]);
+    unlink(config);
+    program_file_remove(&file);
+}
+
 TEST_MAIN(CASE(who_holds_up_the_close_of_a_doorbell_keeps_nobody_waiting),
           CASE(a_stop_does_not_wait_for_a_close_that_a_client_holds_up),
           CASE(a_killed_daemon_gives_way_though_a_doorbell_holds_up_its_process),
           CASE(a_killed_daemon_gives_way_though_what_was_sent_holds_up_its_process),
-          CASE(no_client_waits_for_who_watches_the_daemons_end))
+          CASE(no_client_waits_for_who_watches_the_daemons_end),
+          CASE(what_waits_at_a_removed_tenants_socket_holds_up_nobody))

@@ -76,6 +76,14 @@ timeout 20 "$rdmad" --config "$work/insecure.json" --runtime-dir "$work/d" --lis
 grep -q 'Address already in use: another program has that port; give rdmad another by --listen HOST:PORT' "$work/said" ||
     fail "$(<"$work/said")"
 
+echo "* a start that fails is no life of the node"
+"$rdmad" --runtime-dir "$work/d" --listen 127.0.0.1:0 2>"$work/d.log" &
+pids+=($!)
+eventually "$rdmactl" -d "$work/d" status >"$work/said"
+life=$("$rdmactl" -d "$work/d" -j status | jq .life)
+[ "$life" = 1 ] || fail "it is life $life"
+kill "$!" && wait "$!" || fail "$(<"$work/d.log")"
+
 echo "* in clear nothing goes beyond loopback unless it is said so"
 echo '{}' >"$work/plain.json" # its identity would be beside it
 for address in 192.0.2.7:7472 0.0.0.0:7472 '[::]:7472'; do

@@ -32,6 +32,7 @@ has() {
 }
 has rdmad.service Unit Requires rdmad.socket
 has rdmad.service Unit After rdmad.socket
+has rdmad.service Unit After nss-user-lookup.target
 has rdmad.service Unit StartLimitIntervalSec 0
 has rdmad.service Service Restart on-failure
 has rdmad.service Service RestartPreventExitStatus 2

@@ -206,6 +206,30 @@ Test(listener, a_passed_socket_serves_and_its_file_stays) {
     cr_assert_eq(access(path, F_OK), 0, "it is systemd's");
 }
 
+static gid_t group_of_path(void) {
+    struct stat st;
+    cr_assert_eq(stat(path, &st), 0);
+    return st.st_gid;
+}
+
+Test(listener, one_that_is_kept_belongs_to_whom_it_would_if_it_were_made_now) {
+    struct kept kept = {.count = 0};
+    struct listener_spec spec = {
+        .path = path, .type = SOCK_SEQPACKET, .mode = 0660, .group = 54321, .activated = -1};
+    struct listener *l;
+    if (geteuid())
+        cr_skip("only root may give it to any group");
+    cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, NULL), 0);
+    cr_assert_eq(group_of_path(), 54321);
+    cr_assert(listener_keep(l, &kept));
+    listener_free(l);
+    spec.group = (gid_t)-1;
+    spec.kept = &kept;
+    cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, NULL), 0);
+    cr_assert_eq(group_of_path(), getegid(), "its former group may still connect");
+    listener_free(l);
+}
+
 Test(listener, without_descriptors_accepting_rests_and_then_goes_on) {
     struct listener *l;
     struct rlimit before, none;
