@@ -136,8 +136,12 @@ int config_parse_over(struct config *c, const char *name, const char *text, size
         return error_set(err, RDMAD_E_NOMEM, "%s: out of memory", name);
     memcpy(copy, text, size);
     text_blank_comments(copy, size);
-    struct parse p = {
-        .name = name, .text = {copy, size}, .config = c, .places = places, .err = err};
+    struct text_memo memo = {.line = 0};
+    struct parse p = {.name = name,
+                      .text = {.bytes = copy, .size = size, .memo = &memo},
+                      .config = c,
+                      .places = places,
+                      .err = err};
     int failed = parse_tree(&p);
     free(copy);
     return failed;

@@ -93,33 +93,84 @@ static bool string_is(const struct text *t, size_t from, size_t to, const char *
     return same;
 }
 
-/* From the object or array at i to the value of one step; *key is where its key stands. */
-static size_t take_step(const struct text *t, size_t i, const struct text_step *step, size_t *key) {
-    if (at(t, i) != (step->key ? '{' : '['))
+static bool is_end(const struct text *t, size_t i) {
+    return i >= t->size || strchr("]}", at(t, i));
+}
+
+/* Behind the value at i: the next element, the next key, or the end. */
+static size_t skip_to_next(const struct text *t, size_t i) {
+    i = skip_spaces(t, skip_value(t, i));
+    return at(t, i) == ',' ? skip_spaces(t, i + 1) : i;
+}
+
+/* From the object at i to the value of a key, which stands at *key. */
+static size_t take_key(const struct text *t, size_t i, const char *name, size_t *key) {
+    if (at(t, i) != '{')
         return 0;
-    i = skip_spaces(t, i + 1);
-    for (size_t n = 0; i < t->size && !strchr("]}", at(t, i)); n++) {
-        size_t begin = i;
-        bool found = !step->key && n == step->index;
-        if (step->key) {
-            i = skip_string(t, i);
-            found = string_is(t, begin, i, step->key);
-            i = skip_spaces(t, skip_spaces(t, i) + 1); /* a colon */
-        }
-        *key = begin;
+    for (i = skip_spaces(t, i + 1); !is_end(t, i); i = skip_to_next(t, i)) {
+        *key = i;
+        i = skip_string(t, i);
+        bool found = string_is(t, *key, i, name);
+        i = skip_spaces(t, skip_spaces(t, i) + 1); /* a colon */
         if (found)
             return i;
-        i = skip_spaces(t, skip_value(t, i));
-        if (at(t, i) == ',')
-            i = skip_spaces(t, i + 1);
     }
     return 0;
 }
 
+/* From one element to the one that is so many behind it. */
+static size_t take_elements(const struct text *t, size_t i, size_t many) {
+    for (; many && !is_end(t, i); many--)
+        i = skip_to_next(t, i);
+    return is_end(t, i) ? 0 : i;
+}
+
+static bool is_first_array(const struct text_path *path, unsigned step) {
+    for (unsigned n = 0; n < step; n++)
+        if (!path->step[n].key)
+            return false;
+    return true;
+}
+
+/* Whether the way to b, or to what is behind it in its array, begins as the way to a does. */
+static bool leads_on(const struct text_path *a, const struct text_path *b) {
+    unsigned last = a->count - 1;
+    if (!a->count || a->count > b->count || b->step[last].key ||
+        b->step[last].index < a->step[last].index)
+        return false;
+    for (unsigned n = 0; n < last; n++)
+        if (!b->step[n].key || strcmp(a->step[n].key, b->step[n].key) != 0)
+            return false;
+    return true;
+}
+
+static size_t take_element(const struct text *t, size_t i, const struct text_path *path,
+                           unsigned step) {
+    struct text_memo *m = t->memo;
+    size_t many = path->step[step].index;
+    if (step + 1 == m->path.count && leads_on(&m->path, path)) {
+        i = m->element;
+        many -= m->path.step[step].index;
+    } else if (at(t, i) != '[') {
+        return 0;
+    } else {
+        i = skip_spaces(t, i + 1);
+    }
+    i = take_elements(t, i, many);
+    if (i && is_first_array(path, step)) {
+        m->path = *path;
+        m->path.count = step + 1;
+        m->element = i;
+    }
+    return i;
+}
+
 size_t text_locate(const struct text *t, const struct text_path *path, bool want_key) {
     size_t i = skip_spaces(t, 0), key = i;
-    for (unsigned n = 0; n < path->count; n++) {
-        i = take_step(t, i, &path->step[n], &key);
+    unsigned n = leads_on(&t->memo->path, path) ? t->memo->path.count - 1 : 0;
+    for (; n < path->count; n++) {
+        const char *name = path->step[n].key;
+        i = name ? take_key(t, i, name, &key) : (key = take_element(t, i, path, n));
         if (!i)
             return 0;
     }
@@ -127,9 +178,16 @@ size_t text_locate(const struct text *t, const struct text_path *path, bool want
 }
 
 void text_line(const struct text *t, size_t where, size_t *line, size_t *column) {
-    *line = *column = 1;
-    for (size_t i = 0; i < where && i < t->size; i++) {
-        *column = t->bytes[i] == '\n' ? 1 : *column + 1;
-        *line += t->bytes[i] == '\n';
+    struct text_memo *m = t->memo;
+    if (!m->line || where < m->counted) {
+        m->counted = 0;
+        m->line = m->column = 1;
     }
+    for (; m->counted < where && m->counted < t->size; m->counted++) {
+        bool ends = t->bytes[m->counted] == '\n';
+        m->column = ends ? 1 : m->column + 1;
+        m->line += ends;
+    }
+    *line = m->line;
+    *column = m->column;
 }

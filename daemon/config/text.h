@@ -11,11 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct text {
-    const char *bytes; /* without comments */
-    size_t size;
-};
-
 /* A step from a value to one that is in it: the member of that key, or (key NULL) the element. */
 struct text_step {
     const char *key;
@@ -25,6 +20,20 @@ struct text_step {
 struct text_path {
     struct text_step step[TEXT_STEPS_MAX];
     unsigned count;
+};
+
+/* Where the last walks came to: who asks for one element after the other, or for one line after the
+ * other, has the text walked once. Keys of paths stay as long as it. All zero: to none. */
+struct text_memo {
+    struct text_path path; /* to an element of an array, which is in no other array */
+    size_t element;        /* where that begins */
+    size_t counted, line, column;
+};
+
+struct text {
+    const char *bytes; /* without comments */
+    size_t size;
+    struct text_memo *memo;
 };
 
 struct text_path text_path_key(const struct text_path *path, const char *key);

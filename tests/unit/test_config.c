@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct config parsed(const char *text) {
@@ -295,6 +296,43 @@ Test(config, a_change_that_needs_a_restart_is_named) {
     b.workers = 2;
     cr_assert(config_needs_restart(&a, &b, &key));
     cr_assert_str_eq(key, "workers");
+}
+
+/* Each key of each rule is told by its line. */
+Test(config, many_rules_are_read_in_a_time_that_grows_as_they_do) {
+    enum { RULES = 1024 };
+    char *text, want[96];
+    size_t size;
+    struct error err;
+    struct config c;
+    FILE *f = open_memstream(&text, &size);
+    fputs("{\"policy\": {\"users\": [\n", f);
+    for (int i = 0; i < RULES; i++)
+        fprintf(f,
+                "%500s{\"match\": {\"uid\": %d}, \"connect\": true,\n   \"limits\": {\n"
+                "    \"pools_per_uid\": 1,\n    \"rings_per_uid\": 1,\n    \"leases_per_uid\": 1,\n"
+                "    \"attaches_per_uid\": 1,\n    \"services_per_uid\": %s}}%s\n",
+                "", i, i == RULES - 1 ? "-1" : "1", i == RULES - 1 ? "" : ",");
+    fputs("]}}\n", f);
+    fclose(f);
+    config_defaults(&c);
+    clock_t began = clock();
+    cr_assert_eq(config_parse(&c, "F", text, size, &err), RDMAD_E_CONFIG);
+    double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+    snprintf(want, sizeof(want), "F:%d:25: ", 1 + 7 * RULES);
+    cr_assert_eq(strncmp(err.text, want, strlen(want)), 0, "%s", err.text);
+    cr_assert_lt(seconds, 2, "%.1f s", seconds);
+    free(text);
+}
+
+/* A place before the last one, one in another list, and an element that is not there. */
+Test(config, places_are_found_in_any_order) {
+    refused("{\"policy\": {\"peers\": [{\"dials\": true}],\n\n"
+            "\"users\": [{\"connect\": true},\n {\"connect\": 1}]}}",
+            "F:4:14: connect must be true or false, this is an integer");
+    refused("{\"policy\": {\"users\": [{\"match\": {\"uid\": 1}},\n {\"match\": {\"uid\": 2}}]},\n"
+            "\"sockets\": [{\"tenant\": \"a\"},\n{\"tenant\": \"b\"},\n {\"tenant\": \"a\"}]}",
+            "F:5:2: another socket has the same tenant");
 }
 
 static void write_file(const char *path, const char *text) {
