@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #define SHORT "{\"peer\": {\"return_ms\": 600}}"
+/* A daemon takes seconds to start in the guest. */
 #define LONG "{\"peer\": {\"return_ms\": 60000}}"
 
 enum { LEASE_MS = 3600000 }; /* in the guest 50 restarts take longer than the 60 s of a lease */
@@ -25,7 +26,7 @@ static void restart(struct tdaemon *d) {
 
 static void a_lessee_keeps_its_handle_when_the_owners_daemon_dies(void) {
     struct far_pair p;
-    far_pair_up(&p, "{}", 0, 1);
+    far_pair_up(&p, LONG, 0, 1);
     for (unsigned i = 0; i < test_count(20); i++) {
         far_pair_works(&p, i);
         restart(p.far);
@@ -38,7 +39,7 @@ static void a_lessee_keeps_its_handle_when_the_owners_daemon_dies(void) {
 /* The lessee's daemon stops: it does not give the lease back, which would end it. */
 static void a_lease_for_one_lessee_outlives_the_lessees_daemon(void) {
     struct far_pair p;
-    far_pair_up(&p, "{}", 0, 1);
+    far_pair_up(&p, LONG, 0, 1);
     struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
     rdmad_lease *granted;
     t.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE;
@@ -165,7 +166,7 @@ static void submit_reads(struct far_pair *p, rdmad_ring *ring) {
 static void what_is_submitted_meanwhile_waits(void) {
     struct far_pair p;
     const struct rdmad_cqe *cqe;
-    far_pair_up(&p, "{}", 0, 1);
+    far_pair_up(&p, LONG, 0, 1);
     fill_bytes(p.memory, FAR_BYTES, 7);
     rdmad_ring *ring = client_ring(p.lessee, READS);
     tdaemon_kill(p.far);
@@ -188,7 +189,7 @@ static void what_is_submitted_meanwhile_waits(void) {
  */
 static void notifications_go_on(void) {
     struct far_pair p;
-    far_pair_up(&p, "{}", 0, 1);
+    far_pair_up(&p, LONG, 0, 1);
     for (uint32_t life = 0; life < 3; life++) {
         for (uint32_t i = 0; i < RDMAD_NOTIFY_DEPTH; i++)
             CHECK(rdmad_write_notify(p.attached, 0, p.buffer, 8, life << 16 | i) == 0,
