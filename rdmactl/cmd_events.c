@@ -168,20 +168,51 @@ static json_int_t print_events(const json_t *list, const struct event_filter *f,
     return last;
 }
 
-/* Until a signal comes or the daemon does not answer. */
-static int follow(const struct event_filter *f, json_int_t last) {
+/* How far events were followed. Their numbers are of one life of the daemon. */
+struct followed {
+    json_int_t life, last;
+};
+
+/* Whoever is hung up on by a daemon that is upgraded asks the next, which answers there. */
+static json_t *ask_after(json_int_t last) {
+    struct failure why;
+    json_t *result = NULL;
+    for (unsigned tries = 0; !result && tries < 2; tries++) {
+        result = daemon_try("events", json_pack("{s:I}", "after", last), PATIENCE_LOOK_MS, &why);
+        if (!result && strcmp(why.code, "RDMAD_E_DAEMON_LOST") != 0)
+            break;
+    }
+    if (!result)
+        cli_fail(why.code, "%s", why.text);
+    return result;
+}
+
+/* What came since the last look; of a next life all that it remembers. NULL: no daemon answers. */
+static json_t *ask_on(struct followed *at) {
+    for (;;) {
+        json_t *result = ask_after(at->last);
+        json_int_t life = json_integer_value(json_object_get(result, "life"));
+        if (!result || life == at->life)
+            return result;
+        json_decref(result);
+        *at = (struct followed){.life = life};
+    }
+}
+
+/* Until a signal comes or no daemon answers. */
+static int follow(const struct event_filter *f, struct followed at) {
     int signals = signals_catch();
     int code = EXIT_GOOD;
     for (;;) {
         struct pollfd wake = {.fd = signals, .events = POLLIN};
         if (poll(&wake, 1, FOLLOW_MS) && signals_take(signals))
             break;
-        json_t *result = daemon_call("events", json_pack("{s:I}", "after", last), PATIENCE_LOOK_MS);
+        json_t *result = ask_on(&at);
         if (!result) {
             code = EXIT_FAILED;
             break;
         }
-        last = print_events(json_object_get(result, "events"), f, last);
+        at.last = print_events(json_object_get(result, "events"), f, at.last);
         json_decref(result);
     }
     close(signals);
@@ -223,10 +254,11 @@ int cmd_events(const struct command *self, int argc, char **argv) {
             json_array_remove(list, i);
     if (cli.json)
         return cli_print_json(result);
-    json_int_t last = print_events(list, &f, 0);
+    const struct followed at = {.life = json_integer_value(json_object_get(result, "life")),
+                                .last = print_events(list, &f, 0)};
     json_decref(result);
     f.since_s = 0; /* what comes is new, however late it is looked at */
-    return on ? follow(&f, last) : EXIT_GOOD;
+    return on ? follow(&f, at) : EXIT_GOOD;
 }
 
 int cmd_why(const struct command *self, int argc, char **argv) {

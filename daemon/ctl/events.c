@@ -68,5 +68,7 @@ void ctl_events(struct ctl_call *call, const json_t *params) {
     if (span_s && span_s < now_ns / NSEC_PER_SEC)
         since_ns = now_ns - span_s * NSEC_PER_SEC;
     json_t *list = events_json(call, NULL, 0, since_ns, rpc_uint(params, "after"));
-    ctl_reply(call, list ? json_pack("{s:o}", "events", list) : NULL);
+    ctl_reply(call, list ? json_pack("{s:I, s:o}", "life", (json_int_t)ctl_state(call)->life.number,
+                                     "events", list)
+                         : NULL);
 }

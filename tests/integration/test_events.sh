@@ -369,6 +369,67 @@ fails 'nothing is known of lease 4711' b why lease 4711
 fails 'there is no why of "cow"' b why cow 1
 fails 'is no number' b why lease x
 
+echo "* who follows goes on with the daemon's next life, from its first event on"
+start_daemon u
+u() { "$rdmactl" -d "$work/u" "$@"; }
+# happen FROM TO: an event each, of these weights.
+happen() {
+    local weight
+    for ((weight = $1; weight <= $2; weight++)); do u limit set uid:12345 weight=$weight >/dev/null; done
+}
+followed() { grep -qF "calls limit.set uid:12345 weight=$1" "$work/followed.u"; }
+# is_all: the end of what was followed is all that the daemon remembers, which is all that it ever told.
+is_all() {
+    u events >"$work/remembered"
+    u -j events >"$work/events"
+    has events 'd["life"] > 1 and d["events"][0]["number"] == 1'
+    tail -n "$(wc -l <"$work/remembered")" "$work/followed.u" >"$work/tail"
+    diff "$work/remembered" "$work/tail" >"$work/said" || fail "$1: events -f told other than there is: $(<"$work/said")"
+}
+"$rdmactl" -d "$work/u" events -f >"$work/followed.u" 2>"$work/followed.u.log" &
+follower=$!
+pids+=("$follower")
+happen 11 40 # more than the next life will have had
+eventually followed 40
+u upgrade >/dev/null || fail "upgrade"
+happen 41 41
+eventually followed 41
+is_all "fewer than before"
+# One that looks late finds more of them than it has seen of the life before.
+hang "$follower"
+u upgrade >/dev/null || fail "upgrade again"
+happen 42 70
+kill -CONT "$follower"
+eventually followed 70
+is_all "more than before"
+for ((weight = 11; weight <= 70; weight++)); do
+    [ "$(grep -cF "calls limit.set uid:12345 weight=$weight" "$work/followed.u")" = 1 ] ||
+        fail "not told once: weight=$weight: $(<"$work/followed.u")"
+done
+kill -TERM "$follower"
+wait "$follower" || fail "events -f ended badly: $(<"$work/followed.u.log")"
+# Whom a daemon hangs up on as it gives way asks once more, where the next one answers. Here: one that answers
+# in the life of that number, and hangs up for 0.
+mkdir "$work/way"
+python3 - "$work/way/control.sock" 1 0 2 2 0 0 <<'PYTHON' &
+import json, os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1] + ".new")
+listener.listen()
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+for life in map(int, sys.argv[2:]):
+    there = listener.accept()[0].makefile("rw")
+    after = json.loads(there.readline()).get("params", {}).get("after", 0)
+    event = {"number": 1, "time": 0, "what": "daemon", "cause": "started", "text": f"life {life}"}
+    if life:
+        print(json.dumps({"id": 1, "result": {"life": life, "events": [event] * (after < 1)}}), file=there)
+    there.close()
+PYTHON
+pids+=($!)
+eventually test -S "$work/way/control.sock"
+fails 'rdmad closed the connection' "$rdmactl" -d "$work/way" events -f
+[ "$(sed -n 's/.*started: //p' "$work/said" | tr '\n' ';')" = "life 1;life 2;" ] || fail "not each once: $(<"$work/said")"
+
 [ "$(id -u)" = 0 ] || {
     echo "skipped: only root can be another user"
     exit 0
