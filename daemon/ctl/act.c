@@ -2,7 +2,7 @@
 /*
  * act.c - the calls that change something. They answer when it is done, not when it has begun.
  */
-#include "daemon/base/audit.h"
+#include "daemon/base/log.h"
 #include "daemon/config/checks.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/peer/peer.h"
@@ -10,6 +10,7 @@
 #include "daemon/state/pause.h"
 #include "daemon/state/session_end.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
 static void act_done(void *arg, const struct error *result) {
@@ -25,17 +26,36 @@ static bool session_is_own(const struct ctl_call *call, const struct session *s)
     return s->uid == ctl_caller(call)->who.uid && !s->tenant;
 }
 
+/* For errors: " of uid 1000", or nothing for who may act on everybody's. */
+static const char *of_caller(const struct ctl_call *call, char buf[24]) {
+    buf[0] = '\0';
+    if (!ctl_may_act(call))
+        snprintf(buf, 24, " of uid %u", (unsigned)ctl_caller(call)->who.uid);
+    return buf;
+}
+
+/* What is another's is answered, and told of, in the words of what is not there. */
+static void fail_absent(struct ctl_call *call, const struct error *why) {
+    if (ctl_may_act(call))
+        ctl_fail(call, why);
+    else
+        ctl_refuse(call, audit_nothing(), why);
+}
+
 /* Answered when nobody can touch the memory any more. */
 void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
     uint64_t id = rpc_uint(params, "id");
     struct lease *lease = lease_by_id(ctl_state(call)->leases, id);
     if (!lease || !(ctl_may_act(call) || session_is_own(call, lease->owner))) {
         struct error why;
+        char whose[24];
         error_set(&why, RDMAD_E_NO_LEASE,
-                  "no lease %" PRIu64 " is alive here; lease show --all tells what ended", id);
-        ctl_fail(call, &why);
+                  "no lease %" PRIu64 "%s is alive here; lease show --all tells what ended", id,
+                  of_caller(call, whose));
+        fail_absent(call, &why);
         return;
     }
+    ctl_tell_act(call, params);
     lease_end(lease, RDMAD_E_LEASE_ADMIN, act_done, call);
 }
 
@@ -44,13 +64,13 @@ static struct session *find_session(struct ctl_call *call, const json_t *params)
     uint64_t id = rpc_uint(params, "id");
     struct session *s = session_find(ctl_state(call), id);
     struct error why;
+    char whose[24];
     if (s && !s->closing && (ctl_may_act(call) || session_is_own(call, s)))
         return s;
     error_set(&why, RDMAD_E_HANDLE,
-              "no session %" PRIu64 " is open here; session show lists "
-              "them",
-              id);
-    ctl_fail(call, &why);
+              "no session %" PRIu64 "%s is open here; session show lists them", id,
+              of_caller(call, whose));
+    fail_absent(call, &why);
     return NULL;
 }
 
@@ -61,6 +81,7 @@ void ctl_session_kick(struct ctl_call *call, const json_t *params) {
     struct error why;
     if (!s)
         return;
+    ctl_tell_act(call, params);
     error_set(&why, RDMAD_E_PERM, "uid %u ended the session%s%s",
               (unsigned)ctl_caller(call)->who.uid, said ? ": " : "", said ? said : "");
     for (char *c = why.text; *c; c++)
@@ -80,12 +101,17 @@ static void pause_or_resume(struct ctl_call *call, const json_t *params, bool pa
                                       .uid = ctl_caller(call)->who.uid,
                                       .by_admin = ctl_may_act(call),
                                       .why = rpc_text(params, "why")};
-    if (!session_pause(s, &order, act_done, call, &why))
+    int rc = session_may_pause(s, &order, &why);
+    if (rc == RDMAD_E_PERM) {
+        ctl_refuse(call, audit_object("session", s->id), &why);
         return;
-    if (why.code == RDMAD_E_PERM)
-        AUDIT(REFUSED, "permission", audit_user(order.uid, 0), audit_object("session", s->id),
-              ("%s", why.text));
-    ctl_fail(call, &why);
+    }
+    if (!rc) {
+        ctl_tell_act(call, params);
+        rc = session_pause(s, &order, act_done, call, &why);
+    }
+    if (rc)
+        ctl_fail(call, &why);
 }
 
 void ctl_session_pause(struct ctl_call *call, const json_t *params) {
@@ -162,13 +188,19 @@ void ctl_upgrade(struct ctl_call *call, const json_t *params) {
     const char *program = rpc_text(params, "program");
     uid_t uid = ctl_caller(call)->who.uid;
     struct error why;
-    if (!st->upgrade)
+    if (!st->upgrade) {
         error_set(&why, RDMAD_E_UNSUPPORTED, "there is no program file to upgrade to");
-    else if (program && uid != 0 && uid != geteuid())
+        ctl_fail(call, &why);
+        return;
+    }
+    if (program && uid != 0 && uid != geteuid()) {
         error_set(&why, RDMAD_E_PERM,
                   "only root, and the user that rdmad runs as, say what it becomes; without a file "
                   "it is upgraded to its own");
-    else if (!st->upgrade(st, program, upgrade_begun, call, &why))
+        ctl_refuse(call, audit_nothing(), &why);
         return;
-    ctl_fail(call, &why);
+    }
+    ctl_tell_act(call, params);
+    if (st->upgrade(st, program, upgrade_begun, call, &why))
+        ctl_fail(call, &why);
 }

@@ -8,6 +8,7 @@
 #ifndef RDMAD_CTL_CALL_H
 #define RDMAD_CTL_CALL_H
 
+#include "daemon/base/audit_event.h"
 #include "daemon/base/list.h"
 #include "daemon/ctl/rpc.h"
 #include "daemon/state/session.h"
@@ -19,6 +20,7 @@ struct state *ctl_state(const struct ctl_call *call);
 /* Who calls, as the kernel says, and what the policy lets it do. */
 struct ctl_caller {
     struct policy_who who;
+    pid_t pid; /* for finding things: it decides nothing */
     struct user_policy policy;
 };
 /* Only while the handler has not returned. */
@@ -43,17 +45,26 @@ bool ctl_is_heard(const struct ctl_call *call);
 /* Takes over result; NULL is answered as out of memory. Of one that nobody hears it may be NULL. */
 void ctl_reply(struct ctl_call *call, json_t *result);
 void ctl_fail(struct ctl_call *call, const struct error *why);
+/* The same, of what the caller may not do; the audit is told. object: only one that it sees, for it
+ * sees that event, too. Only while the handler has not returned. */
+void ctl_refuse(struct ctl_call *call, struct audit_object object, const struct error *why);
+/* Tells the audit that the caller does what it asks for, before it is done. Only while the handler
+ * has not returned. */
+void ctl_tell_act(struct ctl_call *call, const json_t *params);
 
 /* params have been checked against the method's list. */
 typedef void ctl_handler(struct ctl_call *call, const json_t *params);
 
-/* What a method needs. */
+/* What a method needs. Of one that acts and whose handler looks whether the caller may, the handler
+ * tells the audit then (ctl_tell_act); of the others it has been told. */
 enum ctl_right {
     CTL_SHOW,     /* "own": the handler shows no more than the caller sees */
     CTL_ACT,      /* "act" */
     CTL_SHOW_ALL, /* "all": what it shows cannot be told apart by users */
     CTL_ACT_OWN,  /* "own": the handler looks whose it is that is to be changed */
+    CTL_ACT_MORE, /* "act", and what else the handler looks for */
 };
+bool ctl_right_acts(enum ctl_right right);
 
 struct ctl_method {
     const char *name;
@@ -79,7 +90,7 @@ struct ctl_calls {
 };
 
 /* NULL: out of memory. id NULL: a notification, which gets no line. */
-struct ctl_call *ctl_call_new(struct ctl_calls *calls, json_t *id);
+struct ctl_call *ctl_call_new(struct ctl_calls *calls, json_t *id, const struct ctl_method *method);
 /* The connection is gone, and the struct ctl_calls with it. */
 void ctl_calls_drop(struct ctl_calls *calls);
 

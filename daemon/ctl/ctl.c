@@ -23,7 +23,6 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/send_cost.h"
 #include "daemon/ctl/call.h"
-#include "daemon/ctl/call_words.h"
 #include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/listener.h"
 #include <assert.h>
@@ -69,7 +68,6 @@ struct ctl_conn {
     struct send_cost cost;
     struct ctl_calls calls; /* not answered yet */
     struct ctl_caller caller;
-    pid_t pid;       /* for display only */
     bool full;       /* as much is read as a line may have; nothing more is until it is taken */
     bool input_over; /* end of file, or a line too long */
 };
@@ -146,7 +144,8 @@ static enum rule_admin admin_for(enum ctl_right right) {
     static const enum rule_admin least[] = {[CTL_SHOW] = ADMIN_OWN,
                                             [CTL_ACT] = ADMIN_ACT,
                                             [CTL_SHOW_ALL] = ADMIN_ALL,
-                                            [CTL_ACT_OWN] = ADMIN_OWN};
+                                            [CTL_ACT_OWN] = ADMIN_OWN,
+                                            [CTL_ACT_MORE] = ADMIN_ACT};
     return least[right];
 }
 
@@ -169,7 +168,7 @@ static int check_right(const struct ctl_conn *conn, const struct ctl_method *met
     if ((enum rule_admin)admin->number >= admin_for(method->right))
         return 0;
     policy_place(admin, place, sizeof(place));
-    if (method->right == CTL_ACT)
+    if (admin_for(method->right) == ADMIN_ACT)
         return error_set(err, RDMAD_E_PERM,
                          "%s changes the daemon: it is for root, uid %u, group rdmad and whom the "
                          "policy gives admin \"act\"; you are uid %u with \"%s\" (%.200s)%s",
@@ -195,23 +194,11 @@ static int ctl_conn_admit(struct ctl_conn *conn, const struct rpc_request *rq,
     /* Asked for each call: the policy may have changed. */
     policy_user(conn->ctl->state->policy, &conn->caller.who, &conn->caller.policy);
     if (check_right(conn, *method, err)) {
-        AUDIT(REFUSED, "permission", audit_user(conn->caller.who.uid, conn->pid), audit_nothing(),
-              ("%s", err->text));
+        AUDIT(REFUSED, "permission", audit_user(conn->caller.who.uid, conn->caller.pid),
+              audit_nothing(), ("%s", err->text));
         return RPC_FAILED;
     }
     return rpc_check((*method)->params, rq->params, err) ? RPC_PARAMS : 0;
-}
-
-static void audit_call(const struct ctl_conn *conn, const struct ctl_method *method,
-                       const json_t *params) {
-    struct audit_object object = audit_nothing();
-    if (!strncmp(method->name, "lease.", 6))
-        object = audit_object("lease", rpc_uint(params, "id"));
-    else if (!strncmp(method->name, "session.", 8))
-        object = audit_object("session", rpc_uint(params, "id"));
-    char words[CALL_WORDS];
-    AUDIT(ADMIN, method->name, audit_user(conn->caller.who.uid, conn->pid), object,
-          ("uid %u %s", (unsigned)conn->caller.who.uid, call_words(method->name, params, words)));
 }
 
 static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
@@ -222,14 +209,14 @@ static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
     bool unreadable = code != 0; /* answered even without an id, as the standard asks */
     if (!code)
         code = ctl_conn_admit(conn, &rq, &method, &why);
-    struct ctl_call *call = code ? NULL : ctl_call_new(&conn->calls, rq.id);
+    struct ctl_call *call = code ? NULL : ctl_call_new(&conn->calls, rq.id, method);
     if (!code && !call) {
         error_set(&why, RDMAD_E_NOMEM, "out of memory for the call");
         code = RPC_FAILED;
     }
     if (call) {
-        if (method->right == CTL_ACT || method->right == CTL_ACT_OWN)
-            audit_call(conn, method, rq.params);
+        if (method->right == CTL_ACT) /* all was asked that it takes */
+            ctl_tell_act(call, rq.params);
         method->handler(call, rq.params);
     } else if (unreadable || rq.id) {
         ctl_conn_send(conn, rpc_error(rq.id, code, &why));
@@ -437,7 +424,7 @@ static void on_accepted(void *user, int fd) {
         return;
     }
     conn->caller = caller;
-    conn->pid = who.pid;
+    conn->caller.pid = who.pid;
     conn->calls = (struct ctl_calls){.state = ctl->state,
                                      .conns = &ctl->nconns,
                                      .caller = &conn->caller,

@@ -37,7 +37,7 @@ static const struct ctl_method methods[] = {
     {"limit.set", ctl_limit_set,
      PARAMS({"who", RPC_TEXT, true, 100}, {"set", RPC_TEXT, true, 2000}), CTL_ACT},
     {"reload", ctl_reload, NO_PARAMS, CTL_ACT},
-    {"upgrade", ctl_upgrade, PARAMS({"program", RPC_TEXT, false, 4000}), CTL_ACT},
+    {"upgrade", ctl_upgrade, PARAMS({"program", RPC_TEXT, false, 4000}), CTL_ACT_MORE},
     {"drain", ctl_drain, PARAMS({"off", RPC_BOOL, false, 0}), CTL_ACT},
     {"drain.show", ctl_drain_show, NO_PARAMS, CTL_SHOW_ALL},
     {"log.level", ctl_log_level, PARAMS({"level", RPC_TEXT, true, 20}), CTL_ACT},

@@ -39,12 +39,9 @@ static void pause_say(struct session_pause *p, const struct pause_order *order) 
             *c = '?';
 }
 
-int session_pause(struct session *s, const struct pause_order *order, plane_done *done, void *arg,
-                  struct error *err) {
-    struct session_pause *p = pause_of(s);
-    if (!p)
-        return error_set(err, RDMAD_E_NOMEM, "out of memory for a pause");
-    if (p->on && p->by_admin && !order->by_admin)
+int session_may_pause(const struct session *s, const struct pause_order *order, struct error *err) {
+    const struct session_pause *p = session_paused(s);
+    if (p && p->by_admin && !order->by_admin)
         return error_set(err, RDMAD_E_PERM,
                          "uid %u, who administers this daemon, has paused session %" PRIu64
                          ": only who has admin \"act\" changes that",
@@ -53,6 +50,17 @@ int session_pause(struct session *s, const struct pause_order *order, plane_done
         return error_set(err, RDMAD_E_BUSY,
                          "rdmad is drained: session %" PRIu64 " goes on with rdmactl drain --off",
                          s->id);
+    return 0;
+}
+
+int session_pause(struct session *s, const struct pause_order *order, plane_done *done, void *arg,
+                  struct error *err) {
+    int rc = session_may_pause(s, order, err);
+    if (rc)
+        return rc;
+    struct session_pause *p = pause_of(s);
+    if (!p)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a pause");
     bool news = p->on || order->pause;
     if (news) {
         p->since_ns = order->pause && p->on ? p->since_ns : state_now(s->state);

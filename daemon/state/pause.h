@@ -33,10 +33,11 @@ struct pause_order {
     const char *why; /* NULL: nothing was said */
 };
 
+/* Whether it would be done: 0, RDMAD_E_PERM, or RDMAD_E_BUSY (all are paused, drain.h). */
+int session_may_pause(const struct session *s, const struct pause_order *order, struct error *err);
 /* done: so it is. To pause a session that is paused says who and why anew; to resume one that is
- * not changes nothing. Returns 0, or RDMAD_E_PERM, RDMAD_E_BUSY (all are paused, drain.h)
- * or RDMAD_E_NOMEM without a call of done. The
- * session must not be closing. */
+ * not changes nothing. Returns 0, or without a call of done what session_may_pause does, or
+ * RDMAD_E_NOMEM. The session must not be closing. */
 int session_pause(struct session *s, const struct pause_order *order, plane_done *done, void *arg,
                   struct error *err);
 /* NULL: it is not paused. */

@@ -123,8 +123,26 @@ lease_of() { root -j lease show | python3 -c 'import json, sys
 print(next(r["id"] for r in json.load(sys.stdin)["leases"] if r["uid"] == int(sys.argv[1])))' "$1"; }
 session_of() { root -j session show | python3 -c 'import json, sys
 print(next(r["id"] for r in json.load(sys.stdin)["sessions"] if r["uid"] == int(sys.argv[1])))' "$1"; }
+# events_of UID WHAT CAUSE: the texts of such events, as root is told of them.
+events_of() { root -j events | python3 -c 'import json, sys
+for e in json.load(sys.stdin)["events"]:
+    if [str(e["uid"]), e["what"], e["cause"]] == sys.argv[1:]: print(e["text"])' "$@"; }
 expect_refused "no lease" user 1000 lease revoke "$(lease_of 1001)"
 expect_refused "no session" user 1000 session kick "$(session_of 1001)"
+for cause in lease.revoke session.kick; do
+    [ -z "$(events_of 1000 admin "$cause")" ] || fail "refused, and told of as done: $(events_of 1000 admin "$cause")"
+done
+# It is told of as refused, in the same words whether there is one or not: who is refused sees that, too.
+for id in "$(session_of 1001)" 4711; do
+    expect_refused "no session $id of uid 1008 is open here" user 1008 session kick "$id"
+    expect_refused "nothing is known of" user 1008 why session "$id"
+done
+for id in "$(lease_of 1001)" 4711; do
+    expect_refused "no lease $id of uid 1008 is alive here" user 1008 lease revoke "$id"
+    expect_refused "nothing is known of" user 1008 why lease "$id"
+done
+[ "$(events_of 1008 refused permission | sed -E 's/(session|lease) [0-9]+ /\1 N /' | uniq -c | awk '{ print $1, $3, $4 }')" = "2 session N
+2 lease N" ] || fail "refusals: $(events_of 1008 refused permission)"
 for verb in reload "peer add 127.0.0.1:1" "limit set uid:1000 weight=10000"; do
     # shellcheck disable=SC2086 # words
     expect_refused "changes the daemon" user 1000 $verb
@@ -132,11 +150,19 @@ done
 # The group that the machine may have would do; debian/tests/services asks where it surely has it.
 if getent group rdmad >/dev/null; then
     expect_refused "usermod -aG rdmad \$(id -un 1000)" user 1000 reload
+    # Who is of it does what an administrator may, but does not say what the daemon becomes.
+    expect_refused "only root, and the user that rdmad runs as" env LD_LIBRARY_PATH="$work/image" setpriv --reuid 1009 \
+        --regid 1009 --groups "$(getent group rdmad | cut -d: -f3)" "$ctl" -d "$work/a" upgrade "$rdmad"
+    [ -z "$(events_of 1009 admin upgrade)" ] || fail "an upgrade that was refused is told of as done"
+    [ -n "$(events_of 1009 refused permission)" ] || fail "an upgrade that was refused is not told of"
 else
     ! grep usermod "$work/said" || fail "told to join a group that there is not"
 fi
 expect "len(d['leases']) == 3" root -j lease show
-user 1000 lease revoke "$(lease_of 1000)" || fail "its own lease"
+lease=$(lease_of 1000)
+user 1000 lease revoke "$lease" || fail "its own lease"
+[ "$(events_of 1000 admin lease.revoke)" = "uid 1000 revokes lease $lease" ] ||
+    fail "its own lease's end is not told of: $(events_of 1000 admin lease.revoke)"
 expect_refused "no session" user 1000 session pause "$(session_of 1001)"
 user 1001 session pause "$(session_of 1001)" >/dev/null || fail "its own session's pause"
 expect "[r['state'] for r in d['sessions']] == ['paused']" user 1001 -j session show
@@ -144,6 +170,9 @@ user 1001 session resume "$(session_of 1001)" >/dev/null || fail "its own pause"
 root session pause "$(session_of 1001)" --why "a look" >/dev/null || fail "root may not pause a session"
 expect "d['sessions'][0]['paused_by'] == 0 and 'a look' in d['sessions'][0]['paused_why']" user 1001 -j session show
 expect_refused "only who has admin \"act\"" user 1001 session resume "$(session_of 1001)"
+[ "$(events_of 1001 admin session.resume | wc -l)" = 1 ] || fail "more than its own resume is told of as done"
+events_of 1001 refused permission >"$work/said"
+grep -q 'uid 0, who administers' "$work/said" || fail "the refusal is not told of"
 expect "[r['state'] for r in d['sessions']] == ['paused']" user 1001 -j session show
 root session resume "$(session_of 1001)" >/dev/null || fail "root may not resume a session"
 expect "[r['state'] for r in d['sessions']] == ['open']" user 1001 -j session show
