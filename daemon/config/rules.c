@@ -108,6 +108,11 @@ bool rule_pattern_ok(const char *text) {
     return true;
 }
 
+bool rule_pattern_is_beginning(const char *pattern) {
+    size_t n = strlen(pattern);
+    return n && pattern[n - 1] == '*' && strcmp(pattern, RULE_UNNAMED) != 0;
+}
+
 static const char *const admin_words[] = {"none", "own", "all", "act"};
 
 int rule_admin_of(const char *word) {

@@ -153,6 +153,8 @@ bool rules_same_sockets(const struct rules *a, const struct rules *b);
 
 /* Whether text is a peer's name, the beginning of some with a '*' behind it, or RULE_UNNAMED. */
 bool rule_pattern_ok(const char *text);
+/* Whether such a pattern is the beginning of names. */
+bool rule_pattern_is_beginning(const char *pattern);
 
 /* Checks a number for a key. err's sentence names the key and what is allowed. */
 int rule_check_number(enum rule_key key, int64_t value, struct error *err);

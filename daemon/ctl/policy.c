@@ -234,8 +234,11 @@ static uint64_t limit_used_by_peer(const struct peer_use *use, enum rule_key key
     }
 }
 
+/* Each name that fits a pattern has its limits for itself, so they have no one number of what is
+ * used. */
 static void limits_of_peer(const struct state *st, const char *peer, json_t *rows) {
     const char *proven = !strcmp(peer, RULE_UNNAMED) ? "" : peer;
+    const bool many = rule_pattern_is_beginning(peer);
     const struct peer_policy *p = policy_peer(st->policy, proven);
     struct peer_use use;
     peers_use(st->peers, proven, &use);
@@ -245,7 +248,7 @@ static void limits_of_peer(const struct state *st, const char *peer, json_t *row
         enum rule_key key = (enum rule_key)k;
         if (is_limit(key) && (rule_keys[key].whose & RULE_OF_PEER))
             json_array_append_new(rows, limit_row(name, key, p->value[key].number,
-                                                  limit_used_by_peer(&use, key),
+                                                  many ? UINT64_MAX : limit_used_by_peer(&use, key),
                                                   place_json(&p->value[key], "default")));
     }
 }

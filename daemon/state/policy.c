@@ -74,11 +74,10 @@ static bool fits_user(const struct rule *r, const struct policy_who *who) {
 
 /* pattern: a name, the beginning of one and a '*', or RULE_UNNAMED. */
 static bool fits_pattern(const char *pattern, const char *name) {
-    size_t n = strlen(pattern);
     if (!strcmp(pattern, RULE_UNNAMED))
         return !*name;
-    if (n && pattern[n - 1] == '*')
-        return !strncmp(pattern, name, n - 1);
+    if (rule_pattern_is_beginning(pattern))
+        return !strncmp(pattern, name, strlen(pattern) - 1);
     return !strcmp(pattern, name);
 }
 

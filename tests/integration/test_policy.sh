@@ -256,6 +256,15 @@ expect "{r['key']: (r['value'], r['used']) for r in d['limits'] if r['key'] in
          ('attaches', 'channels', 'connections', 'notifications', 'questions_per_second')} ==
         {'attaches': (7, 0), 'channels': (8, 0), 'connections': (9, 0), 'notifications': (640, 0),
          'questions_per_second': (500, None)}" root -j limit show "peer:*unnamed*"
+# Each node that fits has the limit for itself: of all of them there is no one number.
+root limit set "peer:db*" attaches=10 >/dev/null || fail "limits of many peers"
+for of in "" "peer:db*"; do
+    expect "{r['key']: r['value'] for r in d['limits'] if r['who'] == 'peer:db*'}['attaches'] == 10 and
+            {r['used'] for r in d['limits'] if r['who'] == 'peer:db*'} == {None}" root -j limit show ${of:+"$of"}
+done
+root limit show "peer:db*" >"$work/said"
+grep -qE '^peer:db\* +attaches +10 +- ' "$work/said" || fail "limit show: $(<"$work/said")"
+expect "{r['key']: (r['value'], r['used']) for r in d['limits']}['attaches'] == (10, 0)" root -j limit show "peer:db1"
 expect_refused "no limit \"sessions_per_uid\" of a peer" root limit set "peer:x" sessions_per_uid=1
 
 echo "* a tenant in namespaces of its own has one socket and sees nobody"
