@@ -126,10 +126,7 @@ static int cert_check(X509 *cert, const char *what, struct pki_error *err) {
                         "%s has a certificate of version %ld (%s); only version 3 says what it may "
                         "be used for",
                         what, X509_get_version(cert) + 1, subject);
-    const EVP_PKEY *key = X509_get0_pubkey(cert);
-    if (!key)
-        return pki_fail_ssl(err, RDMAD_E_UNSUPPORTED, "%s cannot be read", name);
-    return pki_key_check(key, name, err);
+    return pki_key_check(X509_get0_pubkey(cert), name, err);
 }
 
 /* The queue says why the last read failed: at the end of the file, that there is no more. */

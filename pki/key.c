@@ -52,6 +52,8 @@ int pki_key_print(const EVP_PKEY *key, char **out, size_t *size, struct pki_erro
 
 int pki_key_check(const EVP_PKEY *key, const char *what, struct pki_error *err) {
     char curve[64] = "";
+    if (!key)
+        return pki_fail_ssl(err, RDMAD_E_UNSUPPORTED, "%s cannot be read", what);
     int bits = EVP_PKEY_get_bits(key);
     switch (EVP_PKEY_get_base_id(key)) {
     case EVP_PKEY_EC:

@@ -18,7 +18,8 @@ int pki_key_parse(const char *pem, size_t size, const char *what, EVP_PKEY **out
 /* As PEM (PKCS #8, not encrypted) in a fresh buffer; the caller frees it by pki_wipe. */
 int pki_key_print(const EVP_PKEY *key, char **out, size_t *size, struct pki_error *err);
 
-/* Whether type and size are among those that are taken. */
+/* Whether type and size are among those that are taken. NULL, which OpenSSL has for the key of a
+ * certificate or request that it could not decode (the rest may be good), is not. */
 int pki_key_check(const EVP_PKEY *key, const char *what, struct pki_error *err);
 
 #endif

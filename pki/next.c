@@ -38,7 +38,8 @@ int pki_next_parse(const uint8_t *der, size_t size, STACK_OF(X509) * *out, struc
             X509_free(cert);
             rc = pki_fail_ssl(err, RDMAD_E_PROTOCOL, "what it shows is no certificate");
         } else {
-            rc = pki_key_check(X509_get0_pubkey(cert), "a certificate that it shows", err);
+            rc = pki_key_check(X509_get0_pubkey(cert), "the key of a certificate that it shows",
+                               err);
         }
     }
     if (!rc && at < end)

@@ -127,7 +127,7 @@ int pki_request_read(const uint8_t *der, size_t size, char name[RDMAD_NAME_MAX +
     X509_REQ *request = size <= INT32_MAX ? d2i_X509_REQ(NULL, &at, (long)size) : NULL;
     EVP_PKEY *theirs = request ? X509_REQ_get_pubkey(request) : NULL;
     int rc;
-    if (!request || at != der + size || !theirs) {
+    if (!request || at != der + size) {
         rc = pki_fail(err, RDMAD_E_PROTOCOL, "the request for a certificate is malformed");
     } else if (!(rc = pki_key_check(theirs, "the key of the request", err)) &&
                X509_REQ_verify(request, theirs) != 1) {

@@ -42,6 +42,7 @@ tree     | fuzz_tree | rdmactl/tree.c rdmactl/bundle.c | tree_append bundle_init
 uri      | fuzz_uri | common/uri.c |
 verbs    | fuzz_verbs_blob | daemon/fabric/verbs/wire/blob.c |
 joining  | fuzz_join_request fuzz_join_reply | pki/join_message.c | join_message_print blobs_of put put_be16 put_be32 put_blob
+next     | fuzz_pki_next | pki/next.c | nth pki_next_print
 pem      | fuzz_pki_pem | pki/cert.c pki/key.c pki/token.c | pki_cert_print pki_key_make pki_key_print pki_token_make pki_token_check token_enter token_take pki_token_take pki_token_used pki_token_give_back row_id pki_token_list tokens_prune token_note no_such_token id_text token_read hash_text
 TABLE
 }

@@ -145,6 +145,13 @@ X509 *rig_leaf(const char *dir) {
     return cert;
 }
 
+void rig_spoil_key(uint8_t *der, size_t size) {
+    static const uint8_t ec[] = {0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01};
+    uint8_t *type = memmem(der, size, ec, sizeof(ec));
+    cr_assert_not_null(type);
+    type[sizeof(ec) - 1] ^= 0x40;
+}
+
 void rig_revoke(const char *ca_dir, const char *name) {
     struct pki_error err;
     struct pki_ca ca;

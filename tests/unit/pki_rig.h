@@ -26,6 +26,9 @@ void rig_trust(const char *who, const char *whom);
 void rig_copy(const char *from_dir, const char *from, const char *to_dir, const char *to);
 void rig_write(const char *dir, const char *file, const char *text, unsigned mode);
 X509 *rig_leaf(const char *dir); /* of node.crt, the caller's */
+/* Of what is the first certificate or request in der, the key is of a type that nobody knows then:
+ * it can be read, and no key can be had of it. */
+void rig_spoil_key(uint8_t *der, size_t size);
 void rig_revoke(const char *ca, const char *name);
 
 struct pki_identity *rig_load(const char *dir);

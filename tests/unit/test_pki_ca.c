@@ -337,6 +337,19 @@ Test(pki_ca, requests_are_judged_by_key_and_name) {
     EVP_PKEY_free(p521);
 }
 
+Test(pki_ca, a_request_for_a_key_that_cannot_be_decoded_is_refused) {
+    EVP_PKEY *key = key_made(), *theirs = NULL;
+    uint8_t *der = NULL;
+    size_t size = 0;
+    char name[RDMAD_NAME_MAX + 1];
+    cr_assert_eq(pki_request_make("node", key, &der, &size, &err), 0);
+    rig_spoil_key(der, size);
+    cr_assert_eq(pki_request_read(der, size, name, &theirs, &err), RDMAD_E_UNSUPPORTED);
+    cr_assert(strstr(err.text, "the key of the request cannot be read"), "%s", err.text);
+    OPENSSL_free(der);
+    EVP_PKEY_free(key);
+}
+
 /* Any byte that is changed makes it another request, or none. */
 Test(pki_ca, a_request_that_was_changed_is_refused) {
     EVP_PKEY *key = key_made(), *theirs = NULL;

@@ -7,6 +7,7 @@
 #include "tests/unit/pki_rig.h"
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,26 @@ Test(pki_files, what_is_damaged_is_named) {
     rig_init(dir, "node");
     unlink_file("node.key");
     expect_load(RDMAD_E_CONFIG, "node.key is missing");
+}
+
+/* The rest of it is as it should be. */
+Test(pki_files, a_certificate_whose_key_cannot_be_decoded_is_refused) {
+    BIO *bio = BIO_new(BIO_s_mem());
+    unsigned char *der = NULL;
+    fresh();
+    X509 *leaf = rig_leaf(dir);
+    int size = i2d_X509(leaf, &der);
+    rig_spoil_key(der, (size_t)size);
+    cr_assert(PEM_write_bio(bio, PEM_STRING_X509, "", der, size) > 0);
+    cr_assert_eq(BIO_write(bio, "", 1), 1);
+    char *pem;
+    BIO_get_mem_data(bio, &pem);
+    rig_write(dir, "trust/x.crt", pem, 0644);
+    expect_load(RDMAD_E_UNSUPPORTED, "the key of CN=node in");
+    expect_load(RDMAD_E_UNSUPPORTED, "cannot be read");
+    OPENSSL_free(der);
+    X509_free(leaf);
+    BIO_free(bio);
 }
 
 Test(pki_files, the_key_must_be_the_certificates) {
