@@ -20,6 +20,7 @@
 
 #define LOOKED_AT_MAX 64u /* files of trust/ */
 #define DAY INT64_C(86400)
+#define GRACE INT64_C(3600) /* in which peer/connect/renewal.c asks once a minute */
 
 struct identity {
     struct state *state;
@@ -184,18 +185,23 @@ int identity_reload(struct state *st, bool forced, struct error *err) {
 
 /* ---- warnings ------------------------------------------------------------------------------ */
 
-static int64_t identity_days(const struct pki_identity *pki) {
-    int64_t left = pki->not_after - (int64_t)time(NULL);
-    return left < 0 ? -1 : left / DAY;
+/* From when on whoever operates the node should know that it was not renewed. */
+static int64_t identity_late(const struct pki_identity *pki) {
+    int64_t due = pki_renewal_time(pki), left = pki->not_after - due;
+    int64_t late = due + (left / 2 < GRACE ? left / 2 : GRACE);
+    int64_t thirty_days = pki->not_after - 30 * DAY;
+    return late > thirty_days ? late : thirty_days;
 }
 
-/* At how many days there is a warning, the next after days; -1: there is none yet. */
-static int64_t identity_threshold(const struct pki_identity *pki, int64_t days) {
-    int64_t third = (pki->not_after - pki->not_before) / DAY / 3;
-    int64_t first = third < 30 ? third : 30;
-    if (days > first)
+/* Of the warnings the last that it is time for, by the days left then; INT64_MAX: it is time for
+ * none yet. 0: it has expired. */
+static int64_t identity_threshold(const struct pki_identity *pki) {
+    int64_t now = (int64_t)time(NULL), left = pki->not_after - now;
+    if (left < 0)
+        return 0;
+    if (now < identity_late(pki))
         return INT64_MAX;
-    return days < 0 ? 0 : days < 1 ? 1 : days < 7 && first > 7 ? 7 : first;
+    return left < DAY ? 1 : left < 7 * DAY ? 7 : 30;
 }
 
 const char *identity_warning(const struct state *st, char buf[RDMAD_TEXT_MAX + 1]) {
@@ -210,18 +216,18 @@ const char *identity_warning(const struct state *st, char buf[RDMAD_TEXT_MAX + 1
     }
     if (!id->pki)
         return buf;
-    int64_t days = identity_days(id->pki);
+    int64_t at = identity_threshold(id->pki);
     pki_date_text(id->pki->not_after, until);
-    if (days < 0)
+    if (at == 0)
         snprintf(buf, RDMAD_TEXT_MAX + 1,
                  "the certificate of %s has expired (%s): no other daemon talks to this one; "
                  "rdmactl cluster join gives it a new one",
                  id->pki->name, until);
-    else if (identity_threshold(id->pki, days) != INT64_MAX)
+    else if (at != INT64_MAX)
         snprintf(buf, RDMAD_TEXT_MAX + 1,
                  "the certificate of %s expires in %" PRId64 " days (%s) and was not renewed: "
                  "rdmactl cluster join gives it a new one",
-                 id->pki->name, days, until);
+                 id->pki->name, (id->pki->not_after - (int64_t)time(NULL)) / DAY, until);
     return buf;
 }
 
@@ -229,7 +235,7 @@ static void identity_warn(struct identity *id) {
     char text[RDMAD_TEXT_MAX + 1];
     if (!id->pki)
         return;
-    int64_t at = identity_threshold(id->pki, identity_days(id->pki));
+    int64_t at = identity_threshold(id->pki);
     if (at >= id->warned_days)
         return;
     id->warned_days = at;

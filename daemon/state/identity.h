@@ -8,8 +8,8 @@
  * until the daemon ends, since without one it would talk in clear. The files are looked at every
  * IDENTITY_LOOK_NS: a fixed number of stat calls. What happens to connections then is peer/'s.
  *
- * It warns, in the log and wherever it is shown, when a third of the certificate's life is left, or
- * thirty days, whichever is less; and again at seven days and at one.
+ * It warns, in the log and wherever it is shown, an hour after the certificate's renewal was due
+ * (pki_renewal_time), but not before thirty days are left; and again at seven days and at one.
  */
 #ifndef RDMAD_STATE_IDENTITY_H
 #define RDMAD_STATE_IDENTITY_H
