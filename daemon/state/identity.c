@@ -3,8 +3,11 @@
  * identity.c - loads the identity directory, looks whether it has changed, and warns in time.
  *
  * Whether it has changed is told from a sum over what stat says of its files: a file that is put in
- * the place of another has another inode. A try that failed is not repeated until the files change
- * again, so a broken file is one line in the log.
+ * the place of another has another inode.
+ *
+ * A try that failed for want of memory or descriptors is repeated at the next look: the files may
+ * be as they should be, and say who is revoked. So is any other that failed, though not so soon,
+ * for OpenSSL seldom says that memory was what it wanted. Neither is a line in the log again.
  */
 #include "daemon/state/identity.h"
 #include "daemon/base/audit.h"
@@ -31,6 +34,7 @@ struct identity {
     uint64_t number;
     uint64_t seen;      /* the sum over the files that were tried last */
     struct error wrong; /* why those are not in use; code 0: they are */
+    uint64_t again_ns;  /* if so: they are tried again then */
     struct timer look;
     int64_t warned_days; /* the log has said it at so many */
 };
@@ -157,20 +161,35 @@ static void identity_said(const struct identity *id) {
             FIELD_STR("NODE", id->pki->name));
 }
 
+/* Not that the files are wrong. */
+static bool identity_lacked(const struct error *wrong) {
+    return wrong->code == RDMAD_E_NOMEM || wrong->code == RDMAD_E_SYSTEM;
+}
+
+/* before: what was wrong at the last try. What is wanting makes the files look changed, too. */
+static void identity_failed(struct identity *id, const struct error *before, bool changed,
+                            bool forced) {
+    bool lacked = identity_lacked(&id->wrong);
+    id->again_ns = clock_after(state_now(id->state), lacked ? IDENTITY_LOOK_NS : IDENTITY_AGAIN_NS);
+    if (forced || !before->code || lacked != identity_lacked(before) || (changed && !lacked))
+        LOG(ERR, ("the identity is not loaded anew, the old one stays: %s", id->wrong.text));
+}
+
 int identity_reload(struct state *st, bool forced, struct error *err) {
     struct identity *id = st->identity;
-    uint64_t sum;
     if (!id || !id->dir[0])
         return 0;
-    sum = identity_sum(id->dir);
-    if (sum == id->seen && !forced)
+    uint64_t sum = identity_sum(id->dir);
+    bool changed = sum != id->seen, again = id->wrong.code && state_now(st) >= id->again_ns;
+    if (!changed && !again && !forced)
         return 0;
+    const struct error wrong_before = id->wrong;
+    const struct pki_identity *before = id->pki;
     id->seen = sum;
     id->wrong = (struct error){0};
-    const struct pki_identity *before = id->pki;
     int rc = identity_load(id, &id->wrong);
     if (rc) {
-        LOG(ERR, ("the identity is not loaded anew, the old one stays: %s", id->wrong.text));
+        identity_failed(id, &wrong_before, changed, forced);
         *err = id->wrong;
         return rc;
     }

@@ -4,9 +4,10 @@
  * the start, and again when its files have changed or somebody asks for it.
  *
  * What is loaded replaces what was there as a whole, or not at all: files that cannot be used leave
- * the old identity in its place, and the log says why. An identity that is gone from the disk stays
- * until the daemon ends, since without one it would talk in clear. The files are looked at every
- * IDENTITY_LOOK_NS: a fixed number of stat calls. What happens to connections then is peer/'s.
+ * the old identity in its place, and the log says why, once; they are tried again. An identity that
+ * is gone from the disk stays until the daemon ends, since without one it would talk in clear. The
+ * files are looked at every IDENTITY_LOOK_NS: a fixed number of stat calls. What happens to
+ * connections then is peer/'s.
  *
  * It warns, in the log and wherever it is shown, an hour after the certificate's renewal was due
  * (pki_renewal_time), but not before thirty days are left; and again at seven days and at one.
@@ -18,6 +19,7 @@
 #include "daemon/state/state.h"
 
 #define IDENTITY_LOOK_NS (5 * NSEC_PER_SEC)
+#define IDENTITY_AGAIN_NS (60 * NSEC_PER_SEC) /* for files that are wrong and have not changed */
 
 struct identity;
 struct pki_identity; /* pki/identity.h */
