@@ -3,6 +3,7 @@
  * The daemon of the cluster's CA and those that join there; and a daemon that asks for its next
  * certificate, the CA being played by the test.
  */
+#include "daemon/base/audit.h"
 #include "daemon/peer/connect/join.h"
 #include "daemon/peer/connect/renewal.h"
 #include "pki/join_client.h"
@@ -10,8 +11,62 @@
 #include "pki/own.h"
 #include "tests/unit/tls_end.h"
 #include <poll.h>
+#include <unistd.h>
 
-TestSuite(peer_join, .init = tls_up, .fini = tls_down, .timeout = 120);
+/* ---- what becomes of requests -------------------------------------------------------------- */
+
+/* What the audit log would say of those that join. */
+static unsigned granted, refused;
+static char audited[RDMAD_TEXT_MAX + 1]; /* the last one */
+
+void __wrap_audit_write(enum audit_event event, const char *cause, struct audit_who who,
+                        struct audit_object object, const char *text);
+void __wrap_audit_write(enum audit_event event, const char *cause, struct audit_who who,
+                        struct audit_object object, const char *text) {
+    (void)event, (void)who, (void)object;
+    if (strncmp(cause, "join.", 5) != 0)
+        return;
+    granted += strcmp(cause, "join.granted") == 0;
+    refused += strcmp(cause, "join.refused") == 0;
+    snprintf(audited, sizeof(audited), "%s", text);
+}
+
+static unsigned whole;  /* requests that were heard */
+static bool holds_back; /* the thread, which has one of them */
+
+int __real_join_server_take(struct join_server *s, const void *bytes, size_t size,
+                            struct pki_error *err);
+int __wrap_join_server_take(struct join_server *s, const void *bytes, size_t size,
+                            struct pki_error *err);
+int __wrap_join_server_take(struct join_server *s, const void *bytes, size_t size,
+                            struct pki_error *err) {
+    int rc = __real_join_server_take(s, bytes, size, err);
+    whole += rc == 0;
+    return rc;
+}
+
+int __real_join_server_answer(const struct join_server *s, const char *dir, const X509 *shown,
+                              int64_t now, struct join_bytes *reply, struct join_outcome *outcome);
+int __wrap_join_server_answer(const struct join_server *s, const char *dir, const X509 *shown,
+                              int64_t now, struct join_bytes *reply, struct join_outcome *outcome);
+int __wrap_join_server_answer(const struct join_server *s, const char *dir, const X509 *shown,
+                              int64_t now, struct join_bytes *reply, struct join_outcome *outcome) {
+    while (__atomic_load_n(&holds_back, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    return __real_join_server_answer(s, dir, shown, now, reply, outcome);
+}
+
+static void hold_back(bool holds) {
+    __atomic_store_n(&holds_back, holds, __ATOMIC_RELEASE);
+}
+
+/* A case that failed may have left it to wait. */
+static void down(void) {
+    hold_back(false);
+    tls_down();
+}
+
+TestSuite(peer_join, .init = tls_up, .fini = down, .timeout = 120);
 
 /* ---- a node that joins --------------------------------------------------------------------- */
 
@@ -191,20 +246,98 @@ Test(peer_join, what_is_no_request_ends_it) {
     end_free(e);
 }
 
-Test(peer_join, the_daemon_may_end_while_it_signs) {
-    struct pki_token token = fresh_token();
+/* ---- whose connection ends before its answer is made --------------------------------------- */
+
+/* Asks to be x, and does not wait for the answer. */
+static struct end *ask_alone(const struct pki_token *token) {
     struct join_bytes request;
     struct join_client client;
     struct pki_error err;
     char dir[RIG_PATH];
-    struct end *e = knock_from("127.0.0.1", &token);
-    cr_assert_eq(join_client_begin(rig_path(dir, "x"), "x", &token, false, &client, &request, &err),
+    struct end *e = knock_from("127.0.0.1", token);
+    cr_assert_eq(join_client_begin(rig_path(dir, "x"), "x", token, false, &client, &request, &err),
                  0);
     SSL_write(e->ssl, request.data, (int)request.size);
     end_flush(e);
     join_bytes_free(&request);
     join_client_fini(&client);
+    return e;
+}
+
+Test(peer_join, the_daemon_may_end_while_it_signs) {
+    struct pki_token token = fresh_token();
+    end_free(ask_alone(&token));
+}
+
+/* The thread waits with what was asked. */
+static struct end *ask_in_vain(const struct pki_token *token) {
+    unsigned before = whole;
+    hold_back(true);
+    struct end *e = ask_alone(token);
+    for (int i = 0; i < 2000 && whole == before; i++)
+        pass_time();
+    cr_assert_eq(whole, before + 1);
+    return e;
+}
+
+Test(peer_join, what_was_signed_is_audited_though_its_time_was_over) {
+    struct pki_token token = fresh_token();
+    struct end *e = ask_in_vain(&token);
+    rig_advance(JOIN_PATIENCE_NS);
+    cr_assert(end_closed(e));
+    cr_assert_eq(granted, 0);
+    hold_back(false);
+    AWAIT(granted == 1);
+    cr_assert(strstr(audited, "node x at 127.0.0.1") && strstr(audited, "before it was sent"), "%s",
+              audited);
     end_free(e);
+}
+
+Test(peer_join, what_was_signed_is_audited_though_the_daemon_ends) {
+    struct pki_token token = fresh_token();
+    struct end *e = ask_in_vain(&token);
+    joins_free(rig.st.peers);
+    hold_back(false);
+    AWAIT(granted == 1);
+    end_free(e);
+}
+
+/* As many as one address has places, and for all of them it takes too long. */
+static void guess_in_vain(const struct pki_token *token) {
+    struct pki_token wrong = *token;
+    struct end *e[JOIN_PLACES / 4];
+    wrong.secret[0]++;
+    for (unsigned i = 0; i < JOIN_PLACES / 4; i++)
+        e[i] = ask_in_vain(&wrong);
+    rig_advance(JOIN_PATIENCE_NS);
+    for (unsigned i = 0; i < JOIN_PLACES / 4; i++) {
+        cr_assert(end_closed(e[i]));
+        end_free(e[i]);
+    }
+}
+
+Test(peer_join, whose_time_was_over_has_its_place_until_the_answer_is_made) {
+    struct pki_token token = fresh_token();
+    struct pki_error err;
+    guess_in_vain(&token);
+    struct end *more = knock_from("127.0.0.1", &token);
+    cr_assert(end_closed(more), "there are more answers to be made than places");
+    end_free(more);
+    hold_back(false);
+    AWAIT(refused == JOIN_PLACES / 4);
+    cr_assert_eq(join_as("honest", &token, &err), 0, "%s", err.text);
+}
+
+Test(peer_join, guesses_whose_time_was_over_count) {
+    struct pki_token token = fresh_token();
+    struct pki_error err;
+    while (refused < JOIN_REFUSALS) {
+        unsigned before = refused;
+        guess_in_vain(&token);
+        hold_back(false);
+        AWAIT(refused == before + JOIN_PLACES / 4);
+    }
+    cr_assert_eq(join_as("honest", &token, &err), RDMAD_E_CLOSED);
 }
 
 /* ---- a node that renews -------------------------------------------------------------------- */

@@ -107,19 +107,24 @@ static void join_free(struct join *j) {
     free(j);
 }
 
-/* Its thread may still have it. */
+/* It is none of them any more. */
+static void join_leave(struct join *j) {
+    if (!j->joins)
+        return;
+    timer_unset(&j->joins->peers->state->timers, &j->patience);
+    list_remove(&j->node);
+    j->joins = NULL;
+}
+
+/* One that the thread still has keeps its place: what becomes of it is to be known. */
 static void join_close(struct join *j) {
-    struct joins *js = j->joins;
     if (j->way)
         transport_close(j->way);
     j->way = NULL;
-    if (js) {
-        timer_unset(&js->peers->state->timers, &j->patience);
-        list_remove(&j->node);
-    }
-    j->joins = NULL;
-    if (j->stage != JOIN_ANSWERING)
-        join_free(j);
+    if (j->stage == JOIN_ANSWERING)
+        return;
+    join_leave(j);
+    join_free(j);
 }
 
 static void join_say_refusal(const struct join *j, const char *cause, const char *text) {
@@ -129,7 +134,8 @@ static void join_say_refusal(const struct join *j, const char *cause, const char
 
 static void join_refuse(struct join *j, const char *cause, const char *text) {
     join_say_refusal(j, cause, text);
-    join_note_refusal(j->joins, &j->who);
+    if (j->joins)
+        join_note_refusal(j->joins, &j->who);
 }
 
 static void join_late(struct timer *timer, uint64_t now_ns) {
@@ -160,8 +166,9 @@ static void join_audit(struct join *j) {
     } else if (o->asked != JOIN_LIST) {
         AUDIT(ADMITTED, o->asked == JOIN_TOKEN ? "join.granted" : "join.renewed",
               audit_peer(o->name, j->address), audit_nothing(),
-              ("node %s at %s has a certificate until %s", o->name, j->address,
-               pki_date_text(o->not_after, until)));
+              ("node %s at %s has a certificate until %s%s", o->name, j->address,
+               pki_date_text(o->not_after, until),
+               j->way ? "" : "; its connection ended before it was sent"));
     }
 }
 
@@ -180,12 +187,8 @@ static bool join_tell(struct join *j) {
 static void join_computed(struct offload_job *job) {
     struct join *j = container_of(job, struct join, job);
     j->stage = JOIN_TELLING;
-    if (!j->joins) {
-        join_free(j);
-        return;
-    }
     join_audit(j);
-    if (j->rc || !join_tell(j))
+    if (!j->way || j->rc || !join_tell(j))
         join_close(j);
 }
 
@@ -329,8 +332,11 @@ int joins_new(struct peers *ps, struct error *err) {
 void joins_free(struct peers *ps) {
     if (!ps->joins)
         return;
-    list_for_each_safe (node, &ps->joins->all)
-        join_close(list_entry(node, struct join, node));
+    list_for_each_safe (node, &ps->joins->all) {
+        struct join *j = list_entry(node, struct join, node);
+        join_leave(j);
+        join_close(j);
+    }
     free(ps->joins);
     ps->joins = NULL;
 }

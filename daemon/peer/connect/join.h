@@ -8,7 +8,8 @@
  *
  * They come to the daemon's port and agree on another protocol in the handshake (ALPN
  * rdmad-join/1). From then on the connection is no peer's: there is one request and one reply
- * (pki/join_server.h). ANSWERING: a registration thread signs and writes files.
+ * (pki/join_server.h). ANSWERING: a registration thread signs and writes files. A connection that
+ * ends then keeps its place until that is done, and what was signed or refused is audited.
  *
  * Who joins has no certificate yet, so everybody can come. There are JOIN_PLACES at a time: half
  * for strangers, half for nodes that have shown a good certificate. Of its half, one source has at
@@ -28,7 +29,7 @@
 #define JOIN_PATIENCE_NS (15 * NSEC_PER_SEC)
 
 int joins_new(struct peers *ps, struct error *err);
-void joins_free(struct peers *ps); /* an answer may still be on its thread */
+void joins_free(struct peers *ps); /* an answer may still be on its thread, and is audited */
 
 /* p has shaken hands as one that joins: its connection goes over to here, and p ends. */
 void join_take(struct peer *p);
