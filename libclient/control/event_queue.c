@@ -30,6 +30,11 @@ void rdmad_event_unqueue(struct rdmad_session *s, struct rdmad_event_source *sou
     source->link = NULL;
 }
 
+void rdmad_event_unqueue_all(struct rdmad_session *s) {
+    while (s->first_source)
+        rdmad_event_unqueue(s, s->first_source);
+}
+
 void rdmad_event_take_first(struct rdmad_session *s, struct rdmad_event *out) {
     struct rdmad_event_source *first = s->first_source;
     assert(first);

@@ -37,6 +37,9 @@ struct rdmad_event_source {
 void rdmad_event_queue(struct rdmad_session *s, struct rdmad_event_source *source);
 /* Out of the queue, if it is in it. */
 void rdmad_event_unqueue(struct rdmad_session *s, struct rdmad_event_source *source);
+/* All of them out, before what they lie in is freed: one that stays would write into its neighbours
+ * when it leaves. */
+void rdmad_event_unqueue_all(struct rdmad_session *s);
 /* Takes an event of the first source; there must be one. */
 void rdmad_event_take_first(struct rdmad_session *s, struct rdmad_event *out);
 

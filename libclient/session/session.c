@@ -15,6 +15,7 @@
 #include "libclient/channel/channel.h"
 #include "libclient/channel/service.h"
 #include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
 #include "libclient/control/presence.h"
 #include "libclient/lease/lease.h"
 #include "libclient/lease/part.h"
@@ -292,6 +293,7 @@ void rdmad_close(rdmad_session *s) {
         rdmad_pool_dispose(s->pools, __func__);
     rdmad_pause_free(s);
     rdmad_watches_dispose(s); /* walks the queue of sources, of which the others are */
+    rdmad_event_unqueue_all(s);
     rdmad_leases_dispose(s);
     rdmad_parts_dispose(s);
     rdmad_channels_dispose(s);

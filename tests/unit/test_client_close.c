@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* librdmad: what a close of a channel says of sends that the daemon has not taken; and that the
- * close of a session waits for nobody. */
+ * close of a session waits for nobody, and frees nothing that is still linked. */
 #include "libclient/base/session.h" /* first: its parameters are named as our globals */
 
 #include "libclient/base/clock.h"
+#include "libclient/control/event_queue.h"
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -93,4 +94,48 @@ Test(session_close, does_not_wait_for_room_in_the_next_daemons_backlog) {
     }
     cr_expect_lt(least_ns, 1000 * RDMAD_NS_PER_MS, "it took %llu ms",
                  (unsigned long long)(least_ns / RDMAD_NS_PER_MS));
+}
+
+/* ---- what of it is freed -------------------------------------------------------------------- */
+
+static unsigned retired, linked; /* objects; those that a source in the queue lies in */
+
+/* The library's, which frees old ones: what is linked then is written to after that. */
+void __real_rdmad_object_retire(struct rdmad_object *o, size_t size);
+void __wrap_rdmad_object_retire(struct rdmad_object *o, size_t size);
+
+void __wrap_rdmad_object_retire(struct rdmad_object *o, size_t size) {
+    const char *from = (const char *)o;
+    for (struct rdmad_event_source *at = s ? s->first_source : NULL; at; at = at->next)
+        linked += (const char *)at >= from && (const char *)at < from + size;
+    retired++;
+    __real_rdmad_object_retire(o, size);
+}
+
+/* Each has something to tell, and nobody takes it. */
+static void queue_events(void) {
+    const struct rdmad_ev_channel_closed closed = {.channel = 41, .reason = RDMAD_E_CLOSED};
+    const struct rdmad_ev_channel_incoming incoming = {.service = 51, .incoming = 7};
+    fake_lease_ended(&fake, 7, 31, RDMAD_E_LEASE_REVOKED);
+    fake_event(&fake, RDMAD_EV_CHANNEL_CLOSED, &closed, sizeof(closed));
+    fake_event(&fake, RDMAD_EV_CHANNEL_INCOMING, &incoming, sizeof(incoming));
+}
+
+Test(session_close, frees_nothing_that_is_still_linked) {
+    rdmad_channel *channel;
+    rdmad_service *service;
+    rdmad_lease *granted;
+    cr_assert_eq(rdmad_connect(s, "rdmad://h:1/x", 0, 0, &channel), 0);
+    cr_assert_eq(rdmad_listen(s, "service", NULL, &service), 0, "%s", rdmad_last_error(s));
+    queue_events();
+    /* its reply lies behind them */
+    cr_assert_eq(rdmad_lease_grant(s, memory, 4096, NULL, &granted), 0);
+    unsigned queued = 0;
+    for (const struct rdmad_event_source *at = s->first_source; at; at = at->next)
+        queued++;
+    cr_assert_eq(queued, 3, "%u", queued);
+    rdmad_close(s);
+    s = NULL;
+    cr_expect_eq(retired, 7, "%u", retired);
+    cr_expect_eq(linked, 0, "%u objects are freed with a source in the queue", linked);
 }
