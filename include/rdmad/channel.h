@@ -70,11 +70,16 @@ struct rdmad_incoming {
  * Errors: RDMAD_E_TIMEOUT: nobody came. RDMAD_E_INVAL: out is without its INIT. */
 RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
                                   struct rdmad_incoming *out);
-/* Accepts who, or with NULL the first that comes within timeout_ms; who has given up meanwhile is
- * passed over. RDMAD_E_HANDLE: who does not wait (any more): gone, or accepted or rejected before.
+/* Accepts who, or with NULL the first that comes within timeout_ms (as in rdmad_next_event) and
+ * with whom it comes to a channel: who has given up, or whose daemon fails, is not reached, or
+ * takes too long, is passed over. That may last for what is left of timeout_ms, for a second if
+ * that is more; with 0 and -1 for the daemon's default (lease.attach_timeout_ms). Once timeout_ms,
+ * or a second, is over nobody else is tried.
+ * RDMAD_E_HANDLE: who does not wait (any more): gone, or accepted or rejected before.
  * On success *out is the caller's to rdmad_channel_close.
- * Errors: RDMAD_E_TIMEOUT: nobody came. RDMAD_E_LIMIT: as many channels as there may be.
- * RDMAD_E_PEER_LOST: of the other end's daemon. */
+ * Errors: RDMAD_E_TIMEOUT: nobody came with whom it came to a channel; of who: it took too long.
+ * RDMAD_E_LIMIT: as many channels as there may be. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: of who,
+ * the other end's daemon. */
 RDMAD_API int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
                            rdmad_channel **out);
 /* rdmad_connect there fails with RDMAD_E_REFUSED and this text (may be NULL).

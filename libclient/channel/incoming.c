@@ -7,8 +7,9 @@
  * reject only, so any number of threads may accept.
  *
  * When a connection is given up meanwhile the daemon says so, and it is taken out of the list. If
- * that crosses an accept the daemon refuses the accept; one that takes whichever connection comes
- * first then goes on with the next.
+ * that crosses an accept the daemon refuses the accept. Its way back may fail as well, or take too
+ * long, which anybody who connects can bring about. So an accept that takes whichever connection
+ * comes first goes on with the next, while it has time: what ends it is about this end.
  */
 #include "libclient/channel/incoming.h"
 #include "libclient/base/clock.h"
@@ -20,6 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Who comes at the last moment is not failed for that: his channel has this long. */
+#define LEAST_MAKE_NS (1000 * RDMAD_NS_PER_MS)
 
 static bool incoming_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_waiting *w = RDMAD_SOURCE_OF(source, struct rdmad_waiting);
@@ -157,10 +161,11 @@ static int incoming_claim_this(struct rdmad_service *service, const struct rdmad
                       (unsigned long long)who->id, service->name);
 }
 
+/* timeout_ns 0: the daemon's default. */
 static int incoming_claimed_accept(struct rdmad_service *service, const struct rdmad_incoming *who,
-                                   rdmad_channel **out) {
-    struct rdmad_channel_accept_req request = {.service = rdmad_service_number(service),
-                                               .incoming = who->id};
+                                   uint64_t timeout_ns, rdmad_channel **out) {
+    struct rdmad_channel_accept_req request = {
+        .service = rdmad_service_number(service), .incoming = who->id, .timeout_ns = timeout_ns};
     struct rdmad_channel *c = rdmad_channel_new(service->session, service->name, true);
 
     if (!c)
@@ -168,30 +173,65 @@ static int incoming_claimed_accept(struct rdmad_service *service, const struct r
     return rdmad_channel_make(c, RDMAD_MSG_CHANNEL_ACCEPT, &request, sizeof(request), out);
 }
 
-int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
-                 rdmad_channel **out) {
-    RDMAD_LIVE(service, SERVICE);
-    uint64_t deadline_ns = rdmad_deadline_ns(timeout_ms);
+/* Whether an accept failed for a reason that any other would fail for, too. All else is about who
+ * connects: what his daemon says, and how far away it is. */
+static bool accept_fault_is_ours(const struct rdmad_session *s, int rc) {
+    switch (rc) {
+    case RDMAD_E_INVAL:
+    case RDMAD_E_TYPE:
+    case RDMAD_E_LENGTH:
+    case RDMAD_E_RESERVED:
+    case RDMAD_E_LIMIT:
+    case RDMAD_E_NOMEM:
+    case RDMAD_E_SYSTEM:
+    case RDMAD_E_SHUTDOWN:
+    case RDMAD_E_INTERNAL:
+        return true;
+    default:
+        return rdmad_is_lost(s);
+    }
+}
+
+/* How long a channel may take to be made, for a request. 0: the daemon's default. */
+static uint64_t accept_time_ns(int timeout_ms, uint64_t deadline_ns) {
+    uint64_t now = rdmad_monotonic_ns();
+    if (timeout_ms <= 0)
+        return 0;
+    return deadline_ns > now + LEAST_MAKE_NS ? deadline_ns - now : LEAST_MAKE_NS;
+}
+
+/* The first whose channel comes to something. */
+static int accept_first(struct rdmad_service *service, int timeout_ms, rdmad_channel **out) {
+    const uint64_t deadline_ns = rdmad_deadline_ns(timeout_ms);
+    const uint64_t least_ns = rdmad_ns_later(rdmad_monotonic_ns(), LEAST_MAKE_NS);
     struct rdmad_incoming claimed;
     int rc;
-
-    *out = NULL;
-    if (rdmad_check_wait(service->session, timeout_ms))
-        return RDMAD_E_INVAL;
-    if (who) {
-        rc = incoming_claim_this(service, who, &claimed);
-        return rc ? rc : incoming_claimed_accept(service, &claimed, out);
-    }
     for (;;) {
-        bool more;
         rc = incoming_claim_first(service, deadline_ns, &claimed);
         if (rc)
             return rc;
-        rc = incoming_claimed_accept(service, &claimed, out);
-        more = rc == RDMAD_E_HANDLE || rc == RDMAD_E_CANCELED || rc == RDMAD_E_PEER_LOST;
-        if (!more)
+        rc = incoming_claimed_accept(service, &claimed, accept_time_ns(timeout_ms, deadline_ns),
+                                     out);
+        if (!rc || accept_fault_is_ours(service->session, rc))
             return rc;
+        uint64_t now = rdmad_monotonic_ns();
+        if (now >= deadline_ns && now >= least_ns)
+            return RDMAD_E_TIMEOUT; /* those who fail do not hold it for longer */
     }
+}
+
+int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
+                 rdmad_channel **out) {
+    RDMAD_LIVE(service, SERVICE);
+    struct rdmad_incoming claimed;
+    *out = NULL;
+    if (rdmad_check_wait(service->session, timeout_ms))
+        return RDMAD_E_INVAL;
+    if (!who)
+        return accept_first(service, timeout_ms, out);
+    const uint64_t time_ns = accept_time_ns(timeout_ms, rdmad_deadline_ns(timeout_ms));
+    int rc = incoming_claim_this(service, who, &claimed);
+    return rc ? rc : incoming_claimed_accept(service, &claimed, time_ns, out);
 }
 
 int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who, const char *text) {

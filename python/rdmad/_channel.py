@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import time
 import typing
 import weakref
 
@@ -258,21 +259,34 @@ class Service:
         """None: nobody came."""
         out = ffi.new("rdmad_channel **")
         with self._core.use, self._use as service:
-            came = waited(lib.rdmad_accept(service, who, timeout_ms, out), self._core.session)
-            return self._channel_came(out[0]) if came else None
+            code = lib.rdmad_accept(service, who, timeout_ms, out)
+            if who == NULL and not waited(code, self._core.session):
+                return None
+            check(code, self._core.session)
+            return self._channel_came(out[0])
+
+    def _waits(self, timeout_ms: int) -> bool:
+        """Whether somebody does."""
+        with self._use as service:
+            return waited(lib.rdmad_next_incoming(service, timeout_ms, make("rdmad_incoming")), self._core.session)
 
     def accept(self, who: typing.Optional[Incoming] = None, timeout_ms: int = -1) -> Channel:
         """A channel to who connects, or to the first that does. timeout_ms: -1 for ever, 0 not at all; TimeoutError.
         HandleError: that one does not wait any more."""
-        came: typing.List[Channel] = []
+        came: typing.List[typing.Optional[Channel]] = [None]
+        end = time.monotonic() + timeout_ms / 1000
 
         def once(ms: int) -> bool:
-            channel = self._accept(NULL if who is None else make("rdmad_incoming", id=who.id), ms)
-            if channel is not None:
-                came.append(channel)
-            return channel is not None
+            if self._waits(ms):  # making the channel may take longer than signals may wait
+                left = 0 if timeout_ms < 0 else max(1, int((end - time.monotonic()) * 1000))
+                came[0] = self._accept(NULL, left)
+            return came[0] is not None
 
-        patiently(timeout_ms, once, self._use.what)
+        if who is None:
+            patiently(timeout_ms, once, self._use.what)
+        else:
+            came[0] = self._accept(make("rdmad_incoming", id=who.id), timeout_ms)
+        assert came[0] is not None
         return came[0]
 
     def next_incoming(self, timeout_ms: int = -1) -> Incoming:

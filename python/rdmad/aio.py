@@ -229,7 +229,8 @@ class Service:
                 channel = await self._session._ask(self.blocking._accept, NULL, 0)
                 if channel is not None:
                     return Channel(self._session, channel)
-                await heard
+                if not await self._session._ask(self.blocking._waits, 0):  # else those before took too long
+                    await heard
             finally:
                 self._session._incoming_over(heard)
 

@@ -308,8 +308,19 @@ Test(peer_channels, who_asked_may_give_up_at_any_time) {
     accept_it();
     say_end(in, REF, true, RDMAD_E_TIMEOUT); /* while we dial */
     AWAIT(done.calls == 1);
-    cr_expect_eq(done.code, RDMAD_E_TIMEOUT);
+    cr_expect_eq(done.code, RDMAD_E_PEER_LOST);
+    cr_expect_not_null(strstr(done.text, "that was it"), "%s", done.text);
     cr_expect(raw_silent(in), "it knows");
+}
+
+/* Or any program that accepts would take its own session for lost. */
+Test(peer_channels, whatever_it_says_of_its_end_is_no_word_of_ours) {
+    bound();
+    say_end(in, REF, true, RDMAD_E_DAEMON_LOST);
+    AWAIT(fake_pending(FAKE_CHANNEL_END) == 1);
+    fake_answer_all();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, RDMAD_E_PEER_LOST);
 }
 
 Test(peer_channels, who_asked_may_give_up_while_bound) {

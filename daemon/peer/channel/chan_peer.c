@@ -65,8 +65,9 @@ void chan_take_end(struct peer *p, const struct peer_msg *msg) {
     error_set(&why, known ? m->reason : RDMAD_E_PEER_LOST, "%s", m->text);
     if (!known && chan_leave(c, &why))
         return;
-    channel_end(c->channel, known || c->stage != CHAN_LIVE ? m->reason : RDMAD_E_PEER_LOST,
-                m->text);
+    /* Who connects is told why it does not come to a channel; whoever accepts asks nobody. */
+    bool believed = known || (!c->acceptor && c->stage != CHAN_LIVE);
+    channel_end(c->channel, believed ? m->reason : RDMAD_E_PEER_LOST, m->text);
 }
 
 /* The way ends, since one of its connections is lost. */
