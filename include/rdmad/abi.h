@@ -197,7 +197,7 @@
  * RDMAD_E_INTERNAL: A fault of rdmad. Report it, with the sentence and the log.
  *
  * RDMAD_E_CLOSED: The other end closed the channel, or this one did. What was received stays good;
- * connect again.
+ * connect again. Of rdmad_accept and rdmad_next_incoming: another thread closed the service.
  *
  * RDMAD_E_TOO_SMALL: The message is longer than the receive that it met. Post larger ones; the
  * channel goes on.

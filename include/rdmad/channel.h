@@ -43,8 +43,9 @@ RDMAD_API const char *rdmad_service_uri(const rdmad_service *service);
 /* As rdmad_lease_set_user, of a service. */
 RDMAD_API void rdmad_service_set_user(rdmad_service *service, void *user);
 RDMAD_API void *rdmad_service_get_user(const rdmad_service *service);
-/* Who waits is refused; channels that were accepted go on; requested leases end. NULL is allowed.
- * The object is freed. */
+/* Who waits is refused; channels that were accepted go on; requested leases end. Other threads may
+ * be in rdmad_accept or rdmad_next_incoming: those end with RDMAD_E_CLOSED, or with a channel that
+ * was just being made, and this waits for them. NULL is allowed. The object is freed. */
 RDMAD_API void rdmad_service_close(rdmad_service *service);
 /* Gives memory of RDMAD_EVENT_HANDED_OVER back to the budget.
  * Errors: RDMAD_E_RANGE: memory is not of its budget. RDMAD_E_HANDLE: it was not handed over, or
@@ -67,7 +68,8 @@ struct rdmad_incoming {
  * is this node. Without it the name is whatever somebody at that address calls itself. */
 #define RDMAD_PEER_PROVEN 1u
 /* The first that waits. timeout_ms as in rdmad_next_event.
- * Errors: RDMAD_E_TIMEOUT: nobody came. RDMAD_E_INVAL: out is without its INIT. */
+ * Errors: RDMAD_E_TIMEOUT: nobody came. RDMAD_E_CLOSED: the service was closed meanwhile.
+ * RDMAD_E_INVAL: out is without its INIT. */
 RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
                                   struct rdmad_incoming *out);
 /* Accepts who, or with NULL the first that comes within timeout_ms (as in rdmad_next_event) and
@@ -78,8 +80,8 @@ RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
  * RDMAD_E_HANDLE: who does not wait (any more): gone, or accepted or rejected before.
  * On success *out is the caller's to rdmad_channel_close.
  * Errors: RDMAD_E_TIMEOUT: nobody came with whom it came to a channel; of who: it took too long.
- * RDMAD_E_LIMIT: as many channels as there may be. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: of who,
- * the other end's daemon. */
+ * RDMAD_E_CLOSED: the service was closed meanwhile. RDMAD_E_LIMIT: as many channels as there may
+ * be. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: of who, the other end's daemon. */
 RDMAD_API int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
                            rdmad_channel **out);
 /* rdmad_connect there fails with RDMAD_E_REFUSED and this text (may be NULL).

@@ -10,6 +10,9 @@
  * that crosses an accept the daemon refuses the accept. Its way back may fail as well, or take too
  * long, which anybody who connects can bring about. So an accept that takes whichever connection
  * comes first goes on with the next, while it has time: what ends it is about this end.
+ *
+ * A service may be closed meanwhile. Whoever waits at it, or is at an accept, is counted as its
+ * user; the close tells them, and waits until they have left.
  */
 #include "libclient/channel/incoming.h"
 #include "libclient/base/clock.h"
@@ -90,10 +93,39 @@ void rdmad_service_on_gone(struct rdmad_session *s, const void *body) {
         rdmad_incoming_claim(service, &who, &gone);
 }
 
+/* False: the service is just being closed. */
+static bool incoming_enter(struct rdmad_service *service) {
+    pthread_mutex_lock(&service->session->lock);
+    bool open = !service->closing;
+    service->users += open;
+    pthread_mutex_unlock(&service->session->lock);
+    return open;
+}
+
+/* The service may be gone then. */
+static void incoming_leave(struct rdmad_service *service) {
+    struct rdmad_session *s = service->session;
+    pthread_mutex_lock(&s->lock);
+    if (--service->users == 0 && service->closing)
+        pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* In a child of fork they are the parent's. Who is at an accept receives by itself. */
+void rdmad_incoming_await_users(struct rdmad_service *service) {
+    struct rdmad_session *s = service->session;
+    while (service->users && !rdmad_is_inherited(s))
+        rdmad_cond_wait(&s->changed, &s->lock, UINT64_MAX);
+}
+
 static bool incoming_waits(struct rdmad_session *s, void *arg) {
     const struct rdmad_service *service = arg;
     (void)s;
-    return service->waiting || service->over;
+    return service->waiting || service->over || service->closing;
+}
+
+static int incoming_fail_closed(struct rdmad_session *s) {
+    return rdmad_fail(s, RDMAD_E_CLOSED, "the service was closed here while this waited at it");
 }
 
 /* With the lock: nobody waits at service, and why. The error is set by incoming_fail, without it.
@@ -101,6 +133,8 @@ static bool incoming_waits(struct rdmad_session *s, void *arg) {
 static int incoming_none(const struct rdmad_service *service) {
     if (rdmad_is_lost(service->session))
         return RDMAD_E_DAEMON_LOST;
+    if (service->closing)
+        return RDMAD_E_CLOSED;
     return service->over ? service->not_resumed.reason : RDMAD_E_TIMEOUT;
 }
 
@@ -108,6 +142,8 @@ static int incoming_fail(const struct rdmad_service *service, int rc) {
     struct rdmad_session *s = service->session;
     if (rc == RDMAD_E_DAEMON_LOST)
         return rdmad_fail_lost(s);
+    if (rc == RDMAD_E_CLOSED)
+        return incoming_fail_closed(s);
     return rc && rc != RDMAD_E_TIMEOUT ? rdmad_fail(s, rc, "%s", service->not_resumed.text) : rc;
 }
 
@@ -119,14 +155,17 @@ int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_inc
         rc = rdmad_check_wait(s, timeout_ms);
     if (rc)
         return rc;
+    if (!incoming_enter(service))
+        return incoming_fail_closed(s);
     pthread_mutex_lock(&s->lock);
     rdmad_presence_wait(s, incoming_waits, service, rdmad_deadline_ns(timeout_ms));
-    if (service->waiting)
+    rc = service->waiting && !service->closing ? 0 : incoming_none(service);
+    if (!rc)
         rdmad_sized_fill(&rdmad_sized_incoming, out, &service->waiting->who);
-    else
-        rc = incoming_none(service);
     pthread_mutex_unlock(&s->lock);
-    return incoming_fail(service, rc);
+    rc = incoming_fail(service, rc);
+    incoming_leave(service);
+    return rc;
 }
 
 /* Takes the first that comes before the deadline out of the line. */
@@ -137,7 +176,7 @@ static int incoming_claim_first(struct rdmad_service *service, uint64_t deadline
 
     pthread_mutex_lock(&s->lock);
     rdmad_presence_wait(s, incoming_waits, service, deadline_ns);
-    if (!rdmad_incoming_claim(service, NULL, out))
+    if (service->closing || !rdmad_incoming_claim(service, NULL, out))
         rc = incoming_none(service);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
@@ -220,18 +259,27 @@ static int accept_first(struct rdmad_service *service, int timeout_ms, rdmad_cha
     }
 }
 
+static int accept_this(struct rdmad_service *service, const struct rdmad_incoming *who,
+                       int timeout_ms, rdmad_channel **out) {
+    const uint64_t time_ns = accept_time_ns(timeout_ms, rdmad_deadline_ns(timeout_ms));
+    struct rdmad_incoming claimed;
+    int rc = incoming_claim_this(service, who, &claimed);
+    return rc ? rc : incoming_claimed_accept(service, &claimed, time_ns, out);
+}
+
 int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
                  rdmad_channel **out) {
     RDMAD_LIVE(service, SERVICE);
-    struct rdmad_incoming claimed;
+    struct rdmad_session *s = service->session;
     *out = NULL;
-    if (rdmad_check_wait(service->session, timeout_ms))
+    if (rdmad_check_wait(s, timeout_ms))
         return RDMAD_E_INVAL;
-    if (!who)
-        return accept_first(service, timeout_ms, out);
-    const uint64_t time_ns = accept_time_ns(timeout_ms, rdmad_deadline_ns(timeout_ms));
-    int rc = incoming_claim_this(service, who, &claimed);
-    return rc ? rc : incoming_claimed_accept(service, &claimed, time_ns, out);
+    if (!incoming_enter(service))
+        return incoming_fail_closed(s);
+    int rc =
+        who ? accept_this(service, who, timeout_ms, out) : accept_first(service, timeout_ms, out);
+    incoming_leave(service);
+    return rc;
 }
 
 int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who, const char *text) {

@@ -246,10 +246,14 @@ static void service_post_close(struct rdmad_session *s, const struct rdmad_servi
         rdmad_control_post(s, RDMAD_MSG_SERVICE_CLOSE, &request, sizeof(request));
 }
 
-static bool service_is_over(const struct rdmad_service *service) {
-    pthread_mutex_lock(&service->session->lock);
+/* Tells those who wait for who connects. Returns whether no daemon has to be told. */
+static bool service_begin_close(struct rdmad_service *service) {
+    struct rdmad_session *s = service->session;
+    pthread_mutex_lock(&s->lock);
     bool over = service->over;
-    pthread_mutex_unlock(&service->session->lock);
+    service->closing = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
     return over;
 }
 
@@ -269,8 +273,9 @@ void rdmad_service_close(rdmad_service *service) {
                               .quiet = true,
                               .object.service = service};
     /* Answered when the requested leases have ended. */
-    int rc = service_is_over(service) ? 0 : rdmad_control_call(s, &call);
+    int rc = service_begin_close(service) ? 0 : rdmad_control_call(s, &call);
     pthread_mutex_lock(&s->lock);
+    rdmad_incoming_await_users(service);
     if (service->over) /* the next daemon may have refused it meanwhile */
         rdmad_lent_back(&service->lent);
     else if (rc == RDMAD_E_DAEMON_LOST)

@@ -50,6 +50,8 @@ struct rdmad_service {
     uint32_t resumes;                      /* of the session, when a daemon was asked for it */
     struct rdmad_not_resumed not_resumed;  /* all of it, or its budget */
     bool over;                             /* all: no daemon knows it */
+    bool closing;                          /* rdmad_service_close was called */
+    unsigned users;                        /* threads that wait for who connects, or accept */
     void *user;
 };
 

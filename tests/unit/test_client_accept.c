@@ -129,3 +129,53 @@ Test(accept, is_over_when_its_time_is_whoever_else_waits) {
     cr_expect_eq(rdmad_accept(service, NULL, 100, &channel), 0);
     cr_expect_eq(last.incoming, 8);
 }
+
+/* ---- the service is closed meanwhile --------------------------------------------------------- */
+
+static bool inside;
+
+static void *accept_anybody(void *rc) {
+    rdmad_channel *mine;
+    __atomic_store_n(&inside, true, __ATOMIC_RELEASE);
+    *(int *)rc = rdmad_accept(service, NULL, -1, &mine);
+    cr_expect_not_null(strstr(rdmad_last_error(s), "the service was closed"), "%s",
+                       rdmad_last_error(s));
+    return NULL;
+}
+
+static void *look_at_anybody(void *rc) {
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
+    __atomic_store_n(&inside, true, __ATOMIC_RELEASE);
+    *(int *)rc = rdmad_next_incoming(service, -1, &who);
+    return NULL;
+}
+
+static int ends_with(void *(*wait)(void *)) {
+    pthread_t thread;
+    int rc = 0;
+    cr_assert_eq(pthread_create(&thread, NULL, wait, &rc), 0);
+    while (!__atomic_load_n(&inside, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    usleep(50000); /* it sleeps */
+    rdmad_service_close(service);
+    pthread_join(thread, NULL);
+    return rc;
+}
+
+Test(accept, ends_when_the_service_is_closed) {
+    cr_expect_eq(ends_with(accept_anybody), RDMAD_E_CLOSED);
+    cr_expect_eq(accepts, 0);
+}
+
+Test(accept, nobody_comes_to_a_service_that_is_closed) {
+    cr_expect_eq(ends_with(look_at_anybody), RDMAD_E_CLOSED);
+}
+
+/* The close has to wait for it: it looks at the service once more. */
+Test(accept, that_tries_somebody_when_the_service_is_closed_ends_then) {
+    answer.status = RDMAD_E_UNREACHABLE;
+    answer.after_ms = 300;
+    somebody_connects(7);
+    cr_expect_eq(ends_with(accept_anybody), RDMAD_E_CLOSED);
+    cr_expect_eq(accepts, 1);
+}
