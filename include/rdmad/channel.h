@@ -153,13 +153,14 @@ RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_chann
 RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsigned flags);
 
 /* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
- * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the
- * object whatever it returns. A send that still waits behind a fence is not delivered, it ends with
- * RDMAD_E_CLOSED. The other end's receives posted for nothing end with RDMAD_E_CLOSED. While the
- * session is away this waits for the next daemon. Sends that were submitted meanwhile come after
- * the close then, and so do earlier ones that a daemon which stops has not taken, or not sent, any
- * more: they are not delivered and end with RDMAD_E_HANDLE, unless somebody has looked for
- * completions of their ring since. Who has to know takes the completions of his sends first.
+ * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv, or just begin
+ * to), and frees the object whatever it returns. An rdmad_send of another thread that has only
+ * begun ends with RDMAD_E_HANDLE. A send that still waits behind a fence is not delivered, it ends
+ * with RDMAD_E_CLOSED. The other end's receives posted for nothing end with RDMAD_E_CLOSED. While
+ * the session is away this waits for the next daemon. Sends that were submitted meanwhile come
+ * after the close then, and so do earlier ones that a daemon which stops has not taken, or not
+ * sent, any more: they are not delivered and end with RDMAD_E_HANDLE, unless somebody has looked
+ * for completions of their ring since. Who has to know takes the completions of his sends first.
  * NULL is allowed.
  * Errors: RDMAD_E_TIMEOUT: what was submitted could not be delivered in time; or the daemon did not
  * even take it in its default time, as of a session that is paused: such sends end with

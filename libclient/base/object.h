@@ -12,6 +12,7 @@
 #ifndef RDMAD_LIBCLIENT_OBJECT_H
 #define RDMAD_LIBCLIENT_OBJECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,11 +45,15 @@ static inline void rdmad_object_init(struct rdmad_object *o, enum rdmad_kind kin
 /* Says what is wrong with the handle and aborts. */
 _Noreturn void rdmad_object_misused(const void *handle, enum rdmad_kind kind, const char *call);
 
+/* Whether it is one of that kind and has not ended. */
+static inline bool rdmad_object_is(const struct rdmad_object *o, enum rdmad_kind kind) {
+    return __atomic_load_n(&o->mark, __ATOMIC_RELAXED) == RDMAD_OBJECT_ALIVE + kind;
+}
+
 static inline void rdmad_object_check(const void *handle, enum rdmad_kind kind, const char *call) {
     const struct rdmad_object *o = handle;
 
-    if (__builtin_expect(
-            !o || __atomic_load_n(&o->mark, __ATOMIC_RELAXED) != RDMAD_OBJECT_ALIVE + kind, 0))
+    if (__builtin_expect(!o || !rdmad_object_is(o, kind), 0))
         rdmad_object_misused(handle, kind, call);
 }
 

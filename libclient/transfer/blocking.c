@@ -7,13 +7,16 @@
  */
 #include "libclient/transfer/blocking.h"
 #include "libclient/base/error.h"
+#include "libclient/channel/channel.h"
 #include "libclient/control/control.h"
 #include "libclient/ring/create.h"
 #include "libclient/ring/revive.h"
 #include "libclient/ring/submit.h"
 #include "libclient/ring/wait.h"
+#include "libclient/transfer/prep.h"
 #include "libclient/transfer/segments.h"
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define WAITS_ENTRIES 64u
@@ -182,10 +185,9 @@ static int want_prep(struct rdmad_ring *r, struct rdmad_sqe *sqe, const struct r
         return rdmad_prep_fetch_add(r, sqe, want->lease, want->offset, want->swap, user_data);
     case RDMAD_OP_NOTIFIED:
         return rdmad_prep_notified(r, sqe, want->lease, user_data);
-    case RDMAD_OP_RECV:
-        return rdmad_prep_recv(r, sqe, want->channel, want->buffer, want->length, user_data);
     default:
-        return rdmad_prep_send(r, sqe, want->channel, want->buffer, want->length, user_data);
+        return rdmad_prep_message(r, sqe, want->opcode, want->channel, want->buffer, want->length,
+                                  user_data);
     }
 }
 
@@ -238,6 +240,29 @@ static bool op_waits(uint8_t opcode) {
     return opcode == RDMAD_OP_RECV || opcode == RDMAD_OP_SEND || opcode == RDMAD_OP_NOTIFIED;
 }
 
+/* The daemon knows no channel of that number. Close and abort mark it before they ask for the end.
+ */
+static bool recv_met_close(struct rdmad_session *s, uint64_t number) {
+    pthread_mutex_lock(&s->lock);
+    const struct rdmad_channel *c = rdmad_channel_find(s, number);
+    bool closed = !c || !rdmad_object_is(&c->object, RDMAD_KIND_CHANNEL);
+    pthread_mutex_unlock(&s->lock);
+    return closed;
+}
+
+/* A receive that waited for a ring while the channel was closed ends as those that the close found
+ * waiting. */
+static void recv_explain(struct rdmad_session *s, const struct rdmad_want *want,
+                         struct call_waiter *w) {
+    if (want->opcode != RDMAD_OP_RECV || w->cqe.status != RDMAD_E_HANDLE ||
+        !recv_met_close(s, want->channel))
+        return;
+    w->cqe.status = RDMAD_E_CLOSED;
+    snprintf(w->text, sizeof(w->text),
+             "receive on channel %llu failed: the channel was closed here meanwhile",
+             (unsigned long long)want->channel);
+}
+
 int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
                       struct rdmad_cqe *cqe) {
     struct call_waiter w = {.done = false};
@@ -256,6 +281,7 @@ int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
     blocking_ring_leave(s, cr);
     if (rc)
         return rc;
+    recv_explain(s, want, &w);
     last_outcome = w.cqe.outcome;
     if (cqe)
         *cqe = w.cqe;

@@ -24,7 +24,7 @@ struct rdmad_want {
     uint8_t opcode, flags;
     uint32_t imm;
     struct rdmad_lease *lease;
-    struct rdmad_channel *channel;
+    uint64_t channel; /* its number: another thread may close it meanwhile */
     uint64_t offset;
     void *buffer;
     size_t length;

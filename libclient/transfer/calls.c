@@ -137,8 +137,10 @@ int rdmad_wait_notified(rdmad_lease *lease, int timeout_ms, uint32_t *imm, uint6
 
 int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length) {
     RDMAD_LIVE(channel, CHANNEL);
-    const struct rdmad_want want = {
-        .opcode = RDMAD_OP_SEND, .channel = channel, .buffer = unconst(buffer), .length = length};
+    const struct rdmad_want want = {.opcode = RDMAD_OP_SEND,
+                                    .channel = channel->handle,
+                                    .buffer = unconst(buffer),
+                                    .length = length};
     return rdmad_blocking_do(channel->session, &want, NULL);
 }
 
@@ -147,7 +149,7 @@ int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length, ui
     const struct rdmad_want want = {.opcode = RDMAD_OP_SEND,
                                     .flags = RDMAD_SQE_IMM,
                                     .imm = imm,
-                                    .channel = channel,
+                                    .channel = channel->handle,
                                     .buffer = unconst(buffer),
                                     .length = length};
     return rdmad_blocking_do(channel->session, &want, NULL);
@@ -156,8 +158,9 @@ int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length, ui
 int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms,
                struct rdmad_message *out) {
     RDMAD_LIVE(channel, CHANNEL);
+    struct rdmad_session *s = channel->session; /* the channel may be closed from here on */
     const struct rdmad_want want = {.opcode = RDMAD_OP_RECV,
-                                    .channel = channel,
+                                    .channel = channel->handle,
                                     .buffer = buffer,
                                     .length = size,
                                     .timeout_ns = rdmad_blocking_timeout(timeout_ms)};
@@ -167,12 +170,12 @@ int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms
 
     rdmad_blocking_untouched();
     if (out)
-        rc = rdmad_sized_check(channel->session, &rdmad_sized_message, out);
+        rc = rdmad_sized_check(s, &rdmad_sized_message, out);
     if (!rc)
-        rc = rdmad_check_wait(channel->session, timeout_ms);
+        rc = rdmad_check_wait(s, timeout_ms);
     if (rc)
         return rc; /* before a message is taken */
-    rc = rdmad_blocking_do(channel->session, &want, &cqe);
+    rc = rdmad_blocking_do(s, &want, &cqe);
     if (rc == 0 || rc == RDMAD_E_TOO_SMALL)
         full.length = cqe.bytes;
     if (rc == 0) {

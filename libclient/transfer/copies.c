@@ -170,7 +170,7 @@ int rdmad_send_lease(rdmad_channel *channel, const char *uri) {
     RDMAD_LIVE(channel, CHANNEL);
     struct rdmad_session *s = channel->session;
     struct rdmad_want want = {
-        .opcode = RDMAD_OP_SEND, .flags = RDMAD_SQE_LEASE, .channel = channel};
+        .opcode = RDMAD_OP_SEND, .flags = RDMAD_SQE_LEASE, .channel = channel->handle};
     char copy[PLACE_BYTES] = "", *place;
     struct rdmad_uri parsed;
     const char *why;
@@ -218,7 +218,7 @@ int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out) 
     RDMAD_LIVE(channel, CHANNEL);
     struct rdmad_session *s = channel->session;
     struct rdmad_want want = {.opcode = RDMAD_OP_RECV,
-                              .channel = channel,
+                              .channel = channel->handle,
                               .length = PLACE_BYTES,
                               .timeout_ns = rdmad_blocking_timeout(timeout_ms)};
     struct rdmad_cqe cqe;

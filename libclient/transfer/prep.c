@@ -10,6 +10,7 @@
  * An entry whose prep failed holds nothing and keeps the opcode that the daemon refuses. An entry
  * may be prepared again, as something else; what it said before is gone then.
  */
+#include "libclient/transfer/prep.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/channel/channel.h"
@@ -196,41 +197,43 @@ int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *le
 
 /* ---- channels ------------------------------------------------------------------------------ */
 
-static int prep_on_channel(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
-                           const struct rdmad_channel *channel, const struct memory *memory,
-                           uint64_t user_data) {
+int rdmad_prep_message(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                       uint64_t channel, const void *buffer, size_t length, uint64_t user_data) {
+    const struct memory m = {.at = buffer, .length = length, .filled = opcode == RDMAD_OP_RECV};
     int rc = prep_begin(r, sqe, user_data);
-
-    if (rc)
-        return rc;
-    if (channel->session != r->session)
-        return rdmad_fail(r->session, RDMAD_E_INVAL,
-                          "channel %llu belongs to another session than the ring",
-                          (unsigned long long)channel->handle);
-    rc = prep_memory(r, sqe, opcode, channel->handle, memory);
+    if (!rc)
+        rc = prep_memory(r, sqe, opcode, channel, &m);
     if (rc)
         return rc;
     sqe->opcode = (uint8_t)opcode;
-    sqe->lease = channel->handle;
+    sqe->lease = channel;
     return 0;
+}
+
+static int prep_on_channel(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                           const struct rdmad_channel *channel, const void *buffer, size_t length,
+                           uint64_t user_data) {
+    if (channel->session == r->session)
+        return rdmad_prep_message(r, sqe, opcode, channel->handle, buffer, length, user_data);
+    int rc = prep_begin(r, sqe, user_data);
+    return rc ? rc
+              : rdmad_fail(r->session, RDMAD_E_INVAL,
+                           "channel %llu belongs to another session than the ring",
+                           (unsigned long long)channel->handle);
 }
 
 int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
                     const void *buffer, size_t length, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(channel, CHANNEL);
-    const struct memory m = {.at = buffer, .length = length};
-
-    return prep_on_channel(ring, sqe, RDMAD_OP_SEND, channel, &m, user_data);
+    return prep_on_channel(ring, sqe, RDMAD_OP_SEND, channel, buffer, length, user_data);
 }
 
 int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel, void *buffer,
                     size_t size, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(channel, CHANNEL);
-    const struct memory m = {.at = buffer, .length = size, .filled = true};
-
-    return prep_on_channel(ring, sqe, RDMAD_OP_RECV, channel, &m, user_data);
+    return prep_on_channel(ring, sqe, RDMAD_OP_RECV, channel, buffer, size, user_data);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */

@@ -46,6 +46,90 @@ Test(channel_close, says_that_sends_were_not_taken_in_time_and_closes_neverthele
     cr_assert_eq(closes, 2);
 }
 
+/* ---- while another thread receives ---------------------------------------------------------- */
+
+static bool slow, begun; /* atomic: rings are made slowly; one is being made */
+
+static bool make_rings_slowly(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                              const void *body) {
+    if (h->type == RDMAD_MSG_RING_CREATE && __atomic_load_n(&slow, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&begun, true, __ATOMIC_RELEASE);
+        usleep(200000);
+    }
+    return count_closes(f, h, body);
+}
+
+/* As of a daemon that knows no such channel. */
+static bool refuse_messages(struct fake_ring *r, const struct rdmad_sqe *sqe) {
+    const struct rdmad_cqe cqe = {.user_data = sqe->user_data,
+                                  .opcode = sqe->opcode,
+                                  .status = RDMAD_E_HANDLE,
+                                  .outcome = RDMAD_FAILED_UNTOUCHED};
+    fake_ring_complete(r, &cqe);
+    return true;
+}
+
+struct ask {
+    rdmad_channel *channel;
+    int (*it)(rdmad_channel *channel);
+    int rc;
+    char said[512];
+};
+
+static int receive(rdmad_channel *channel) {
+    return rdmad_recv(channel, memory, 64, -1, NULL);
+}
+
+static int receive_lease(rdmad_channel *channel) {
+    rdmad_lease *none;
+    return rdmad_recv_lease(channel, -1, &none);
+}
+
+static int send_it(rdmad_channel *channel) {
+    return rdmad_send(channel, memory, 64);
+}
+
+static void *ask_it(void *arg) {
+    struct ask *a = arg;
+    a->rc = a->it(a->channel);
+    snprintf(a->said, sizeof(a->said), "%s", rdmad_last_error(s));
+    return NULL;
+}
+
+/* The call has begun, and has no ring yet. */
+static struct ask closed_meanwhile(int (*it)(rdmad_channel *channel)) {
+    struct ask a = {.it = it};
+    pthread_t thread;
+    fake.hook = make_rings_slowly;
+    cr_assert_eq(rdmad_connect(s, "rdmad://h:1/x", 0, 0, &a.channel), 0);
+    rig_play(refuse_messages);
+    __atomic_store_n(&slow, true, __ATOMIC_RELEASE);
+    cr_assert_eq(pthread_create(&thread, NULL, ask_it, &a), 0);
+    while (!__atomic_load_n(&begun, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    cr_expect_eq(rdmad_channel_close(a.channel), 0, "%s", rdmad_last_error(s));
+    pthread_join(thread, NULL);
+    return a;
+}
+
+Test(channel_close, ends_a_receive_that_has_no_ring_yet) {
+    struct ask a = closed_meanwhile(receive);
+    cr_expect_eq(a.rc, RDMAD_E_CLOSED, "%d: %s", a.rc, a.said);
+    cr_expect_not_null(strstr(a.said, "channel 41 failed: the channel was closed here"), "%s",
+                       a.said);
+}
+
+Test(channel_close, ends_a_receive_of_a_lease_likewise) {
+    struct ask a = closed_meanwhile(receive_lease);
+    cr_expect_eq(a.rc, RDMAD_E_CLOSED, "%d: %s", a.rc, a.said);
+}
+
+Test(channel_close, leaves_a_send_that_comes_after_it_undelivered) {
+    struct ask a = closed_meanwhile(send_it);
+    cr_expect_eq(a.rc, RDMAD_E_HANDLE, "%d: %s", a.rc, a.said);
+    cr_expect_not_null(strstr(a.said, "closed here before rdmad took the op"), "%s", a.said);
+}
+
 /* ---- of a session --------------------------------------------------------------------------- */
 
 static void resumable_set_up(void) {
