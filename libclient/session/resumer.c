@@ -47,10 +47,12 @@ static void resumer_sleep(struct rdmad_resumer *w) {
     at[0] = only;
     count = 1;
     for (struct rdmad_resume *r = w->list; r; r = r->next) {
+        /* First: one that goes away just now is due, or its socket has ended. */
+        bool open = rdmad_is_open(r->session);
         uint64_t due_ns = rdmad_resume_next_ns(r);
         next_ns = due_ns < next_ns ? due_ns : next_ns;
         r->place = 0;
-        if (!p || !rdmad_is_open(r->session))
+        if (!p || !open)
             continue;
         r->place = (unsigned)count;
         p[count++] = (struct pollfd){.fd = r->session->sock, .events = POLLRDHUP};

@@ -4,11 +4,13 @@ rdmad_test(unit_client unit/test_client.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_client_ring unit/test_client_ring.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
-foreach(test accept attach_silent away batch cancel channel copies descriptors dispatch keepalive let_go
+foreach(test accept attach_silent batch cancel channel copies descriptors dispatch keepalive let_go
     presence resume_order resume_silent ring_again two_daemons versions)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/client_rig.c unit/fake_daemon.c
     LINK librdmad_static rdmad_common rdmad_test_support LABELS unit)
 endforeach()
+rdmad_test(unit_client_away unit/test_client_away.c unit/client_rig.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common rdmad_test_support -Wl,--wrap=rdmad_resume_next_ns LABELS unit)
 rdmad_test(unit_client_close unit/test_client_close.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common rdmad_test_support -Wl,--wrap=rdmad_object_retire LABELS unit)
 rdmad_test(unit_client_fork unit/test_client_fork.c unit/client_rig.c unit/fake_daemon.c

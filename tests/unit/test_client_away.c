@@ -5,10 +5,13 @@
  */
 #include "libclient/base/session.h" /* first: its parameters are named as our globals */
 
+#include "libclient/control/control.h"
+#include "libclient/session/resume.h"
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -245,5 +248,37 @@ Test(away, a_descriptor_that_is_made_while_there_is_no_daemon_does_not_spin) {
     cr_expect_eq(poll(&p, 1, 0), 0, "it is readable, and there is nothing to be told");
     fake_come_back(&fake);
     cr_expect_eq(poll(&p, 1, PATIENCE_MS), 1);
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
+
+/* ---- its resumer ----------------------------------------------------------------------------- */
+
+static sem_t looked, look_on;
+static bool stalls; /* atomic: the thread, once, when it has seen that nothing is due */
+
+uint64_t __real_rdmad_resume_next_ns(const struct rdmad_resume *r);
+uint64_t __wrap_rdmad_resume_next_ns(const struct rdmad_resume *r);
+
+uint64_t __wrap_rdmad_resume_next_ns(const struct rdmad_resume *r) {
+    uint64_t next_ns = __real_rdmad_resume_next_ns(r);
+    if (__atomic_exchange_n(&stalls, false, __ATOMIC_ACQ_REL)) {
+        sem_post(&looked);
+        sem_wait(&look_on);
+    }
+    return next_ns;
+}
+
+Test(away, a_session_that_goes_while_its_resumer_is_about_to_sleep_is_resumed) {
+    sem_init(&looked, 0, 0);
+    sem_init(&look_on, 0, 0);
+    usleep(20000); /* it sleeps, and has nothing to do */
+    __atomic_store_n(&stalls, true, __ATOMIC_RELEASE);
+    s->wake_resumer(s);
+    sem_wait(&looked);
+    fake_go(&fake);
+    while (!rdmad_check_gone(s))
+        usleep(1000);
+    sem_post(&look_on);
+    fake_come_back(&fake);
     rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
 }
