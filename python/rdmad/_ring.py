@@ -258,6 +258,8 @@ class Ring:
         self._flush_soon()
         while self._cancels_in_flight or self._ops:
             await asyncio.sleep(0.001)
+        if self.closed:
+            return  # another task has closed it meanwhile
         self._destroyed = True
         self._looks.end()
         self._unwatch()

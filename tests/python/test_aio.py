@@ -389,6 +389,22 @@ class Loop(Pair):
         with self.assertRaises(rdmad.HandleError):
             await far.recv(box)
 
+    async def test_two_tasks_close_it_at_once(self):
+        near, far = await self.channel()
+        for close in (self.owner.close, self.lessee.close):
+            end = far if close == self.owner.close else near
+            memory = self.theirs if end is far else self.mine
+            waits = asyncio.ensure_future(end.recv(memory.alloc(64)))
+            await begun()
+            closes = [asyncio.ensure_future(close()) for _ in range(4)]
+            await asyncio.sleep(0)
+            closes[0].cancel()  # the others bring it to its end
+            ends = await asyncio.wait_for(asyncio.gather(*closes, return_exceptions=True), LONG)
+            self.assertIsInstance(ends[0], asyncio.CancelledError)
+            self.assertEqual(ends[1:], [None] * 3)
+            with self.assertRaises((rdmad.CanceledError, rdmad.ClosedError)):
+                await waits
+
     async def test_it_is_not_closed_behind_the_loops_back(self):
         lease, there = await self.granted(self.theirs.alloc(64))
         read = asyncio.ensure_future(there.read(0, self.mine.alloc(64)))
