@@ -91,6 +91,8 @@ int client_socket_read(struct client_socket *s, void *buf, size_t *size) {
     size_t room = *size;
     *size = 0;
     ssize_t n = receive(s->visit.fd, buf, room, MSG_PEEK, &has_fds);
+    if (n < 0 && errno == ECONNRESET) /* the kernel says that once, before what it still has */
+        n = receive(s->visit.fd, buf, room, MSG_PEEK, &has_fds);
     if (n < 0)
         return errno == EAGAIN ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
     if (has_fds)

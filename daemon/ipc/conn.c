@@ -12,6 +12,11 @@
  * If the kernel does not take a packet's descriptors, the packet stays in the queue without them,
  * and is given back by the unsent callback when its turn comes.
  *
+ * A client that has gone hears nothing more: what is for it is dropped, and what it had sent before
+ * is read as of any other, to the end of file, or it would matter to others how fast we were (its
+ * channels' other ends are told that it has closed them). Nothing can be added to it. Only what
+ * would have us wait for somebody else is not waited for: a descriptor, or a conn_wait.
+ *
  * A connection ends either from below (end of file, error, overflow: it is freed, then closed is
  * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
  * reported in a later turn, so nothing is freed under a caller of conn_send.
@@ -63,6 +68,7 @@ struct conn {
     size_t queued_bytes;
     unsigned queued_fds;
     const char *broken; /* why conn_send gave up; told in the next turn */
+    bool mute;          /* the client has gone */
     bool taking;        /* the porter has the next packet */
     bool resting;
     unsigned waits;     /* conn_wait */
@@ -114,10 +120,15 @@ static void packet_free(struct conn_packet *p) {
     free(p);
 }
 
-static void conn_free(struct conn *c) {
+static void conn_drop_queue(struct conn *c) {
     struct list *node;
     while ((node = list_pop(&c->queue)))
         packet_free(list_entry(node, struct conn_packet, node));
+    c->queued_bytes = c->queued_fds = 0;
+}
+
+static void conn_free(struct conn *c) {
+    conn_drop_queue(c);
     rota_leave(&c->turn);
     if (c->readable)
         event_free(c->readable);
@@ -162,13 +173,26 @@ static void conn_read_on(struct conn *c) {
 /* While nothing is read that would tell of the end, hangup does. */
 static void conn_listen_less(struct conn *c) {
     event_del(c->readable);
-    event_add(c->hangup, NULL);
+    if (!c->mute)
+        event_add(c->hangup, NULL);
 }
 
 static void conn_listen_again(struct conn *c) {
     if (!c->taking && !c->resting && !c->waits && !event_pending(c->send_again, EV_TIMEOUT, NULL))
         event_del(c->hangup);
     conn_read_on(c);
+}
+
+/* The client has gone. One that has only said so can send nothing more either. */
+static void conn_mute(struct conn *c) {
+    if (c->mute)
+        return;
+    c->mute = true;
+    shutdown(c->fd, SHUT_RDWR);
+    conn_drop_queue(c);
+    event_del(c->writable);
+    event_del(c->send_again);
+    conn_listen_again(c);
 }
 
 static void conn_break(struct conn *c, const char *why) {
@@ -178,12 +202,19 @@ static void conn_break(struct conn *c, const char *why) {
     event_active(c->writable, EV_WRITE, 1);
 }
 
+static const char socket_failed[] = "the socket failed";
+static const char client_gone[] = "the client is gone";
+
 static bool is_gone(int error) {
     return error == EPIPE || error == ECONNRESET;
 }
 
-static const char *send_failed(void) {
-    return is_gone(errno) ? "the client is gone" : "the socket failed";
+/* In conn_send, of which nobody expects that it ends the connection. */
+static void conn_could_not_send(struct conn *c) {
+    if (is_gone(errno))
+        conn_mute(c);
+    else
+        conn_break(c, socket_failed);
 }
 
 static const char *why_unsent(void) {
@@ -276,7 +307,7 @@ static bool conn_queue(struct conn *c, const void *data, size_t size, const int 
 
 bool conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds) {
     assert(size && size <= RDMAD_MSG_MAX && nfds <= RDMAD_MSG_MAX_FDS);
-    if (c->broken || c->gone)
+    if (c->broken || c->gone || c->mute)
         return false;
     int rc = RDMAD_E_AGAIN;
     if (list_empty(&c->queue))
@@ -287,7 +318,7 @@ bool conn_send(struct conn *c, const void *data, size_t size, const int *fds, un
         return conn_queue(c, data, size, fds, nfds, false);
     if (can_be_undone(c, nfds))
         return conn_queue(c, data, size, NULL, 0, true);
-    conn_break(c, send_failed());
+    conn_could_not_send(c);
     return false;
 }
 
@@ -321,6 +352,10 @@ static int conn_send_queued(struct conn *c) {
             packet_drop_fds(p);
             rc = RDMAD_E_FDS;
         }
+        if (rc == RDMAD_E_SYSTEM && is_gone(errno)) {
+            conn_mute(c);
+            return 0;
+        }
         if (rc)
             return rc;
         conn_unqueue(c, p);
@@ -350,11 +385,11 @@ static void conn_writable(evutil_socket_t fd, short what, void *arg) {
         conn_send_on(c);
         conn_turn_over(c, NULL);
     } else if (!c->gone && rc) {
-        conn_turn_over(c, send_failed());
+        conn_turn_over(c, socket_failed);
     } else {
         if (!c->gone)
             conn_listen_again(c);
-        if (!c->gone && c->events->drained)
+        if (!c->gone && !c->mute && c->events->drained)
             c->events->drained(c->user); /* may close c */
         conn_turn_over(c, NULL);
     }
@@ -390,7 +425,9 @@ static const char *conn_read_one(struct conn *c, bool *more) {
     if (rc == RDMAD_E_AGAIN)
         return NULL;
     if (rc == RDMAD_E_SYSTEM)
-        return errno == ECONNRESET ? "the client is gone" : "the socket failed";
+        return socket_failed;
+    if (rc == RDMAD_E_FDS && c->mute)
+        return client_gone;
     if (rc == RDMAD_E_FDS) {
         c->taking = true;
         conn_listen_less(c);
@@ -427,16 +464,22 @@ void conn_wait(struct conn *c, bool wait) {
     c->waits += wait ? 1u : -1u;
     if (c->gone)
         return;
-    if (wait)
+    if (wait && c->mute)
+        conn_break(c, client_gone);
+    else if (wait)
         conn_listen_less(c);
     else
         conn_listen_again(c);
 }
 
-/* The porter may look for long. */
+/* The porter may look for long, and so may whoever has it wait. */
 static void conn_hung_up(evutil_socket_t fd, short what, void *arg) {
+    struct conn *c = arg;
     (void)fd, (void)what;
-    conn_lost(arg, "the client closed its socket");
+    if (c->taking || c->waits)
+        conn_lost(c, "the client closed its socket");
+    else
+        conn_mute(c);
 }
 
 static bool conn_may_read(const struct conn *c) {

@@ -5,8 +5,9 @@
  * Lives on the control thread's event loop. Who the client is comes from the kernel at accept
  * (SO_PEERCRED, SO_PEERGROUPS). Output that the socket does not take waits in a bounded queue; a
  * client that lets the queue overflow is closed, and while anything waits in it nothing more is
- * read. Input is read a few packets of each user in a pass of the loop (rota.h), so that one
- * talkative user does not starve the others.
+ * read. Of a client that has gone what it had sent is read, whatever became of its answers. Input
+ * is read a few packets of each user in a pass of the loop (rota.h), so that one talkative user
+ * does not starve the others.
  */
 #ifndef RDMAD_IPC_CONN_H
 #define RDMAD_IPC_CONN_H

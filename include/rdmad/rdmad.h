@@ -163,8 +163,9 @@ RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **ou
 /* Ends the session with all that belongs to it: rings, pools (also their memory: pointers into them
  * die), leases granted and attached. Ops in flight are abandoned, the daemon sees them to their
  * end. The other ends of channels hear RDMAD_E_CLOSED, but nothing waits for messages that were not
- * delivered yet: close a channel first for that. No other thread may still be using the session.
- * NULL is allowed. */
+ * delivered yet: close a channel first for that. Nor is the daemon waited for: of more channels
+ * than the socket takes at once, some 250, the other ends of the rest may hear RDMAD_E_CANCELED,
+ * unless they are closed first. No other thread may still be using the session. NULL is allowed. */
 RDMAD_API void rdmad_close(rdmad_session *session);
 
 struct rdmad_session_info {

@@ -379,6 +379,29 @@ static void who_closes_the_session_has_closed_its_channels(void) {
     both(session_closed);
 }
 
+/* The daemon hears that they are closed, too, when the client that said so takes no answers. */
+static void many_closed(void) {
+    enum { MANY = 250 };
+    struct caller c;
+    rdmad_channel *at_b[MANY];
+    at_b[0] = open_channel(&c);
+    for (unsigned i = 1; i < MANY; i++) {
+        CHECK(!pthread_create(&c.thread, NULL, calling, &c), "no thread");
+        at_b[i] = accept_next();
+        called(&c);
+        CHECK(!c.rc, "%s", c.why);
+    }
+    rdmad_close(c.session);
+    for (unsigned i = 0; i < MANY; i++)
+        expect_closed(b, RDMAD_E_CLOSED);
+    for (unsigned i = 0; i < MANY; i++)
+        rdmad_channel_close(at_b[i]);
+}
+
+static void who_closes_a_session_of_many_channels_has_closed_each(void) {
+    both(many_closed);
+}
+
 static void abrupt(void) {
     struct caller c;
     rdmad_channel *at_b = open_channel(&c);
@@ -537,6 +560,7 @@ TEST_MAIN(CASE(who_connects_and_who_accepts_see_each_other),
           CASE(a_service_that_closes_refuses_who_waits), CASE(nobody_waits_longer_than_he_said),
           CASE(the_backlog_is_a_bound), CASE(a_graceful_close_loses_nothing),
           CASE(an_abrupt_close_is_told), CASE(who_closes_the_session_has_closed_its_channels),
+          CASE(who_closes_a_session_of_many_channels_has_closed_each),
           CASE(who_connected_may_be_killed), CASE(who_accepted_may_be_killed),
           CASE(a_killed_daemon_ends_the_channels_of_the_other),
           CASE(a_daemon_that_stops_ends_its_channels_at_once))
