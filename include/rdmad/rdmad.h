@@ -66,11 +66,13 @@
  * What waits without having asked anything (rdmad_ring_wait and its kind, the blocking transfers
  * and messages, rdmad_next_event, rdmad_accept) ends as it is told to, and finds a daemon that
  * hangs, too: it asks once in call_timeout_ms whether the daemon is there, and loses the session
- * when nothing has come by the next time, so at the latest after twice that. The deadline of an op
- * is the daemon's to keep, and nobody keeps it meanwhile. A program that sleeps on descriptors in
- * an event loop of its own is not woken by that. Let it sleep no longer than call_timeout_ms, and
- * then do what it does when they are readable: rdmad_next_event with a timeout of 0 asks, and so
- * does rdmad_ring_arm.
+ * when nothing has come by the next time, so at the latest after twice that. (On a ring that is
+ * made anew at the next daemon such a call may take 10 ms longer, also one that does not wait; and
+ * if that daemon makes the ring and hangs before it begins it, call_timeout_ms.) The deadline of an
+ * op is the daemon's to keep, and nobody keeps it meanwhile. A program that sleeps on descriptors
+ * in an event loop of its own is not woken by that. Let it sleep no longer than call_timeout_ms,
+ * and then do what it does when they are readable: rdmad_next_event with a timeout of 0 asks, and
+ * so does rdmad_ring_arm.
  *
  * fork. A session is the process's that opened it, and ends with it, also when children live on.
  * In a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing. Pools can be

@@ -356,21 +356,26 @@ static void call_give_up(struct rdmad_session *s, struct rdmad_call *c) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
+/* With the lock. 0, RDMAD_E_AGAIN, or the daemon is gone, and the call done. */
+static int call_send_once(struct rdmad_session *s, struct rdmad_call *c, const char *packet,
+                          size_t size) {
+    int rc = rdmad_fdmsg_send(s->sock, packet, size, &c->sent_fd, c->sends_fd);
+    if (rc == 0 || rc == RDMAD_E_AGAIN)
+        return rc;
+    rdmad_control_receive(s); /* it may have said why */
+    if (!c->done)
+        rdmad_control_gone(s, hung_up);
+    return RDMAD_E_DAEMON_LOST;
+}
+
 /* With the lock, released while the socket is full. */
 static void call_send(struct rdmad_session *s, struct rdmad_call *c, const char *packet,
                       size_t size) {
     struct patience patience = {.heard = s->heard};
     uint64_t quarter_ns = quarter_end_ns(s);
     while (!c->done) {
-        int rc = rdmad_fdmsg_send(s->sock, packet, size, &c->sent_fd, c->sends_fd);
-        if (rc == 0)
+        if (call_send_once(s, c, packet, size) != RDMAD_E_AGAIN)
             return;
-        if (rc != RDMAD_E_AGAIN) {
-            rdmad_control_receive(s); /* it may have said why */
-            if (!c->done)
-                rdmad_control_gone(s, hung_up);
-            return;
-        }
         if (rdmad_poll_timeout(quarter_ns) == 0) {
             if (patience_is_over(s, &patience, c)) {
                 call_give_up(s, c);
@@ -400,9 +405,8 @@ static void call_wait(struct rdmad_session *s, struct rdmad_call *c) {
     }
 }
 
-/* With the lock, released meanwhile: its request is on the way, or it has ended. */
-static void call_begin(struct rdmad_session *s, struct rdmad_call *c) {
-    char packet[RDMAD_MSG_MAX];
+/* With the lock: puts it among those that are under way; how long its packet is. */
+static size_t call_list(struct rdmad_session *s, struct rdmad_call *c, char packet[RDMAD_MSG_MAX]) {
     if (c->fill)
         c->fill(s, c, (void *)(uintptr_t)c->request);
     size_t size = packet_make(s, packet, c->type, c->request, c->request_size);
@@ -410,6 +414,13 @@ static void call_begin(struct rdmad_session *s, struct rdmad_call *c) {
     c->done = c->cut = c->lacks_fds = false; /* a caller may ask again with the same record */
     c->next = s->calls;
     s->calls = c;
+    return size;
+}
+
+/* With the lock, released meanwhile: its request is on the way, or it has ended. */
+static void call_begin(struct rdmad_session *s, struct rdmad_call *c) {
+    char packet[RDMAD_MSG_MAX];
+    size_t size = call_list(s, c, packet);
     call_send(s, c, packet, size);
 }
 
@@ -466,6 +477,34 @@ void rdmad_control_call_all(struct rdmad_session *s, struct rdmad_call *const *c
         if (!calls[i]->done)
             call_wait(s, calls[i]);
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+int rdmad_control_begin(struct rdmad_session *s, struct rdmad_call *c) {
+    char packet[RDMAD_MSG_MAX];
+    pthread_mutex_lock(&s->lock);
+    int rc = control_is_ours(s) ? 0 : RDMAD_E_DAEMON_LOST;
+    if (!rc) {
+        size_t size = call_list(s, c, packet);
+        rc = call_send_once(s, c, packet, size);
+        if (rc == RDMAD_E_AGAIN)
+            s->calls = c->next; /* it is the first, as the lock was held */
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+bool rdmad_control_is_done(struct rdmad_session *s, struct rdmad_call *c, uint64_t deadline_ns) {
+    pthread_mutex_lock(&s->lock);
+    rdmad_control_wait(s, call_done, c, deadline_ns);
+    bool done = c->done;
+    pthread_mutex_unlock(&s->lock);
+    return done;
+}
+
+void rdmad_control_finish(struct rdmad_session *s, struct rdmad_call *c) {
+    pthread_mutex_lock(&s->lock);
+    call_wait(s, c);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -85,6 +85,16 @@ struct rdmad_attempt {
     { .resumes = rdmad_resumes(session) }
 bool rdmad_control_again(const struct rdmad_session *s, struct rdmad_attempt *a, int rc);
 
+/* For who does not wait: asks, and puts the call among those that are under way, of one try, until
+ * it is done or left. Returns 0; RDMAD_E_DAEMON_LOST, there is no daemon to ask; or RDMAD_E_AGAIN,
+ * the socket is full. */
+int rdmad_control_begin(struct rdmad_session *s, struct rdmad_call *call);
+/* Receives until it is done or the deadline; returns whether it is. Its status tells what became of
+ * it, and the last error stays what it was. */
+bool rdmad_control_is_done(struct rdmad_session *s, struct rdmad_call *call, uint64_t deadline_ns);
+/* As long as a call is waited for, for who needs its end after all. */
+void rdmad_control_finish(struct rdmad_session *s, struct rdmad_call *call);
+
 /* A call whose request is answered by a status alone. */
 int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
                        bool quiet);

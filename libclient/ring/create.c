@@ -13,6 +13,7 @@
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include "libclient/ring/let_go.h"
+#include "libclient/ring/making.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,6 +264,7 @@ void rdmad_ring_wakes_session(struct rdmad_ring *r, bool wakes) {
 void rdmad_ring_dispose(struct rdmad_ring *r) {
     struct rdmad_session *s = r->session;
     struct rdmad_ring **at;
+    rdmad_making_end(r);
     pthread_mutex_lock(&s->lock);
     for (at = &s->rings; *at != r; at = &(*at)->next)
         assert(*at);

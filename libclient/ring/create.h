@@ -7,14 +7,6 @@
 
 #include "libclient/ring/ring.h"
 
-/* The descriptors that RING_CREATE brings. */
-enum {
-    RDMAD_RING_FD_CLIENT,
-    RDMAD_RING_FD_DAEMON,
-    RDMAD_RING_FD_WAKEUP,
-    RDMAD_RING_FD_DOORBELL,
-    RDMAD_RING_FDS
-};
 /* What RING_CREATE brings, as pointers. */
 struct rdmad_ring_parts {
     uint64_t handle;

@@ -11,6 +11,9 @@
  *
  * Only the memory is new. What else the old daemon had taken has ended before.
  *
+ * The daemon is asked without waiting for it (making.h): who only looks for completions, or waits
+ * for them until a deadline, is not held up by one that hangs.
+ *
  * Failures: what can fail comes before the ring's own memory changes, or leaves the entries as they
  * are. So of a moment's shortage, of the daemon or of this process, nothing is left but a later
  * try. Who waits for completions sleeps until then; event loops are woken by the thread that
@@ -24,9 +27,11 @@
 #include "libclient/base/rest.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
+#include "libclient/control/presence.h"
 #include "libclient/ring/chain.h"
 #include "libclient/ring/create.h"
 #include "libclient/ring/keep.h"
+#include "libclient/ring/making.h"
 #include "libclient/ring/slots.h"
 #include <assert.h>
 #include <errno.h>
@@ -121,38 +126,27 @@ static int revive_memory(struct rdmad_ring *r, const int fds[RDMAD_RING_FDS], ui
     return rc ? rc : revive_entries(r, first);
 }
 
-/* The daemon that made it is not to keep what nobody has. */
-static void revive_unmake(struct rdmad_session *s, uint64_t number, uint32_t resumes) {
-    struct rdmad_ring_destroy_req request = {.ring = number};
-    pthread_mutex_lock(&s->lock);
-    if (rdmad_is_open(s) && s->resumes == resumes)
-        rdmad_control_post(s, RDMAD_MSG_RING_DESTROY, &request, sizeof(request));
-    pthread_mutex_unlock(&s->lock);
+static int revive_with(struct rdmad_ring *r, uint32_t first, const struct rdmad_ring_made *made) {
+    int rc = revive_check(r, &made->reply, made->fds);
+    if (!rc)
+        rc = revive_memory(r, made->fds, first);
+    for (unsigned i = 0; i < RDMAD_RING_FDS; i++)
+        close(made->fds[i]);
+    return rc ? rc : rdmad_ring_tell_ready(r, made->reply.ring, rdmad_ring_is_made);
 }
 
 static int revive_create(struct rdmad_ring *r, uint32_t first, uint64_t *number,
                          uint32_t *resumes) {
-    struct rdmad_ring_create_req request = {.sq_entries = r->entries, .cq_entries = r->cq_entries};
-    struct rdmad_ring_create_rep reply;
-    int fds[RDMAD_RING_FDS];
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RING_CREATE, request, reply), .fds = fds,
-                              .nfds = RDMAD_RING_FDS};
-    int rc = rdmad_control_call(r->session, &call);
-    if (rc && !call.lacks_fds)
+    struct rdmad_ring_made made;
+    int rc = rdmad_making_ask(r, &made);
+    if (rc && !made.lacks_fds)
         return rc;
-    *number = reply.ring;
-    *resumes = call.resumes; /* it may have waited for that daemon */
-    if (!rc) {
-        rc = revive_check(r, &reply, fds);
-        if (!rc)
-            rc = revive_memory(r, fds, first);
-        for (unsigned i = 0; i < RDMAD_RING_FDS; i++)
-            close(fds[i]);
-    }
+    *number = made.reply.ring;
+    *resumes = made.resumes;
     if (!rc)
-        rc = rdmad_ring_tell_ready(r, reply.ring, rdmad_ring_is_made);
+        rc = revive_with(r, first, &made);
     if (rc)
-        revive_unmake(r->session, reply.ring, *resumes);
+        rdmad_making_undo(r->session, &made);
     return rc;
 }
 
@@ -215,6 +209,24 @@ static void revive_wake_at(struct rdmad_ring *r, uint64_t when_ns) {
         s->wake_resumer(s);
 }
 
+/* It is looked at again, as if it were tried then. */
+static void revive_next_at(struct rdmad_ring *r, uint64_t when_ns) {
+    struct rdmad_session *s = r->session;
+    r->again.next_ns = when_ns;
+    r->again.resumes = rdmad_resumes(s);
+    pthread_mutex_lock(&s->lock);
+    revive_wake_at(r, when_ns);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* It was asked for. Whether there still is a daemon that may answer is found out as by anybody who
+ * waits for one without asking. */
+static void revive_await_answer(struct rdmad_ring *r) {
+    uint64_t now = rdmad_monotonic_ns();
+    revive_next_at(r, now + rest_pause_ns(now - rdmad_making_since_ns(r)));
+    rdmad_presence_ask(r->session);
+}
+
 /* False: it was tried for as long as a daemon is waited for. That a program has not looked for
  * completions when it could have been tried does not count. */
 static bool revive_put_off(struct rdmad_ring *r, uint64_t began_ns) {
@@ -227,11 +239,7 @@ static bool revive_put_off(struct rdmad_ring *r, uint64_t began_ns) {
     uint64_t since = now - r->again.since_ns;
     if (s->call_timeout_ns != UINT64_MAX && since > s->call_timeout_ns)
         return false;
-    r->again.next_ns = now + rest_pause_ns(since);
-    r->again.resumes = rdmad_resumes(s);
-    pthread_mutex_lock(&s->lock);
-    revive_wake_at(r, r->again.next_ns);
-    pthread_mutex_unlock(&s->lock);
+    revive_next_at(r, now + rest_pause_ns(since));
     return true;
 }
 
@@ -261,6 +269,10 @@ void rdmad_ring_await_revival(struct rdmad_ring *r, uint64_t deadline_ns) {
     uint64_t next_ns = r->again.next_ns;
     if (!rdmad_ring_awaits_revival(r))
         return;
+    if (rdmad_making_waits(r)) {
+        rdmad_making_is_answered(r, next_ns < deadline_ns ? next_ns : deadline_ns);
+        return;
+    }
     if (poll(&p, 1, rdmad_poll_timeout(next_ns < deadline_ns ? next_ns : deadline_ns)) > 0)
         rdmad_check_gone(r->session);
 }
@@ -305,7 +317,7 @@ static bool revive_may_try(struct rdmad_ring *r, uint64_t now) {
     if (rdmad_ring_is_blocked(r))
         return false;
     revive_forget_daemon(r);
-    return now >= r->again.next_ns;
+    return now >= r->again.next_ns || (rdmad_making_waits(r) && rdmad_making_is_answered(r, 0));
 }
 
 bool rdmad_ring_revive(struct rdmad_ring *r) {
@@ -318,6 +330,10 @@ bool rdmad_ring_revive(struct rdmad_ring *r) {
         return false;
     revive_quiet_loops(r);
     int rc = revive_create(r, first, &number, &resumes);
+    if (rdmad_making_waits(r)) {
+        revive_await_answer(r);
+        return false;
+    }
     if (rc && !rdmad_is_lost(s) && (rc == RDMAD_E_DAEMON_LOST || rdmad_resumes(s) != resumes))
         return false; /* that one has gone, too; the next may have been asked for its ring */
     if (rc) {

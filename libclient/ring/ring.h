@@ -124,6 +124,17 @@ enum rdmad_ring_state {
     RDMAD_RING_GONE,
 };
 
+/* The descriptors that RING_CREATE brings. */
+enum {
+    RDMAD_RING_FD_CLIENT,
+    RDMAD_RING_FD_DAEMON,
+    RDMAD_RING_FD_WAKEUP,
+    RDMAD_RING_FD_DOORBELL,
+    RDMAD_RING_FDS
+};
+
+struct rdmad_making;
+
 struct rdmad_ring {
     struct rdmad_object object;
     struct rdmad_session *session;
@@ -190,6 +201,7 @@ struct rdmad_ring {
         uint64_t since_ns, next_ns; /* first tried in vain; not tried again before; 0: it was not */
         uint32_t resumes;           /* of the session then */
     } again;                        /* LOST: made anew at the next daemon, which could not yet */
+    struct rdmad_making *making;    /* which was asked for it; or NULL */
     uint32_t answered;              /* the daemon's ask, when it was last seen */
     uint32_t empty_looks;
     uint64_t next_check_ns;

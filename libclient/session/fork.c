@@ -22,6 +22,7 @@
 #include "libclient/base/session.h"
 #include "libclient/memory/guard_fault.h"
 #include "libclient/memory/pool.h"
+#include "libclient/ring/making.h"
 #include "libclient/ring/ring.h"
 #include "libclient/session/resumer.h"
 #include <stdio.h>
@@ -56,6 +57,7 @@ static void fork_replace_memory(const void *memory, size_t bytes) {
 
 /* As if nothing had ever been published on it: what was in flight is lost. */
 static void fork_leave_ring(struct rdmad_ring *r) {
+    rdmad_making_in_child(r);
     fork_close(&r->wakeup);
     fork_close(&r->doorbell);
     fork_close(&r->epoll);

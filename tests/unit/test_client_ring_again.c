@@ -6,6 +6,7 @@
 #include "libclient/ring/ring.h" /* first: its parameters are named as our globals */
 
 #include "libclient/base/clock.h"
+#include "libclient/control/presence.h"
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -171,6 +172,106 @@ Test(ring_again, a_blocking_transfer_waits_for_its_ring) {
     rig_daemon_follows();
     cr_expect_eq(rdmad_write(lease, 0, memory, 64), 0, "%s", rdmad_last_error(s));
     expect_pauses();
+}
+
+/* ---- a daemon that does not answer --------------------------------------------------------- */
+
+#define LATE_RING 77u
+
+static bool silent, stop_answering; /* atomic */
+static uint32_t asked_last;         /* atomic; the number of the last request for a ring */
+static unsigned asks;               /* atomic */
+
+static bool say_nothing_of_rings(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                                 const void *body) {
+    if (h->type == RDMAD_MSG_RING_DESTROY)
+        __atomic_add_fetch(&destroyed, 1, __ATOMIC_RELEASE);
+    if (h->type == RDMAD_MSG_RING_READY &&
+        ((const struct rdmad_ring_ready_req *)body)->ring == LATE_RING) {
+        fake_reply(f, h, NULL, 0);
+        return true;
+    }
+    if (__atomic_load_n(&stop_answering, __ATOMIC_ACQUIRE) && h->type == RDMAD_MSG_NAMES_UNWATCH)
+        return true;
+    if (h->type != RDMAD_MSG_RING_CREATE || __atomic_load_n(&f->lives, __ATOMIC_ACQUIRE) < 2)
+        return false;
+    __atomic_add_fetch(&asks, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&asked_last, h->seq, __ATOMIC_RELEASE);
+    return __atomic_load_n(&silent, __ATOMIC_ACQUIRE);
+}
+
+static unsigned asks_now(void) {
+    return __atomic_load_n(&asks, __ATOMIC_ACQUIRE);
+}
+
+/* It answers all else. */
+static void next_one_is_silent(void) {
+    fake.hook = say_nothing_of_rings;
+    __atomic_store_n(&silent, true, __ATOMIC_RELEASE);
+    postpone_one();
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+}
+
+static void answer_late(void) {
+    struct rdmad_ring_create_rep reply = {
+        .ring = LATE_RING, .sq_entries = RIG_ENTRIES, .cq_entries = 2 * RIG_ENTRIES};
+    static struct fake_ring late;
+    int fds[RDMAD_RING_FDS];
+    fake_ring_make(&late, RIG_ENTRIES, fds);
+    fake_send(&fake, RDMAD_MSG_RING_CREATE | RDMAD_MSG_REPLY, asked_last, 0, &reply, sizeof(reply),
+              fds, RDMAD_RING_FDS);
+    for (unsigned i = 0; i < RDMAD_RING_FDS; i++)
+        close(fds[i]);
+}
+
+Test(ring_again, who_looks_for_completions_does_not_wait_for_a_daemon_that_hangs) {
+    const struct rdmad_cqe *cqe;
+    next_one_is_silent();
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t began = rdmad_monotonic_ns();
+        cr_expect_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN);
+        cr_expect_eq(rdmad_ring_arm(ring), 0);
+        cr_expect_eq(rdmad_ring_wait(ring, 20, &cqe), RDMAD_E_TIMEOUT);
+        cr_expect_lt(rdmad_monotonic_ns() - began, 1000 * RDMAD_NS_PER_MS);
+    }
+    cr_expect_eq(asks_now(), 1, "it was asked %u times", asks_now());
+    answer_late();
+    for (unsigned i = 0; i < 1000 && ring->state != RDMAD_RING_LIVE; i++)
+        rdmad_ring_wait(ring, 5, &cqe);
+    cr_expect_eq(ring->handle, LATE_RING, "the late answer is not taken");
+}
+
+Test(ring_again, who_waits_for_ever_finds_that_the_daemon_hangs) {
+    struct rdmad_cqe cqe;
+    next_one_is_silent();
+    s->call_timeout_ns = PATIENCE_NS / 10;
+    rdmad_presence_begin(s);
+    __atomic_store_n(&stop_answering, true, __ATOMIC_RELEASE);
+    cqe = rig_reap();
+    cr_expect_eq(cqe.status, RDMAD_E_DAEMON_LOST);
+    cr_expect_eq(s->lost_reason, RDMAD_E_TIMEOUT, "%s", s->lost_text);
+}
+
+Test(ring_again, the_next_daemon_is_asked_when_one_has_not_answered) {
+    const struct rdmad_cqe *cqe;
+    rig_play(done);
+    next_one_is_silent();
+    cr_expect_eq(rdmad_ring_wait(ring, 50, &cqe), RDMAD_E_TIMEOUT);
+    __atomic_store_n(&silent, false, __ATOMIC_RELEASE);
+    rig_daemon_follows();
+    expect_done();
+    cr_expect_eq(asks_now(), 2);
+}
+
+Test(ring_again, what_was_asked_for_ends_with_its_ring) {
+    const struct rdmad_cqe *cqe;
+    next_one_is_silent();
+    cr_expect_eq(rdmad_ring_wait(ring, 50, &cqe), RDMAD_E_TIMEOUT);
+    answer_late();
+    rdmad_ring_destroy(ring);
+    for (unsigned i = 0; i < 5000 && !__atomic_load_n(&destroyed, __ATOMIC_ACQUIRE); i++)
+        usleep(1000);
+    cr_expect_eq(__atomic_load_n(&destroyed, __ATOMIC_ACQUIRE), 1, "the daemon keeps it");
 }
 
 /* ---- event loops ---------------------------------------------------------------------------- */
