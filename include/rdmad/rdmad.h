@@ -428,7 +428,9 @@ struct rdmad_lease_info {
 };
 #define RDMAD_LEASE_INFO_INIT \
     { sizeof(struct rdmad_lease_info), 0, 0, 0, 0, 0, NULL, NULL }
-/* Fills out; of a lease that has ended, too. rdmad_lease_uri is info.uri alone. */
+/* Fills out; of a lease that has ended, too. An owner's ttl_ms counts what its daemon renews
+ * (RDMAD_LEASE_KEEP_ALIVE), but not what a lessee does (rdmad_lease_keep), of which it is not told:
+ * it may be 0 while ended says that the lease is alive. rdmad_lease_uri is info.uri alone. */
 RDMAD_API void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out);
 RDMAD_API const char *rdmad_lease_uri(const rdmad_lease *lease);
 

@@ -200,6 +200,16 @@ void rdmad_lease_on_renewed(struct rdmad_session *s, const void *body) {
 
 /* ---- what is known of it ------------------------------------------------------------------- */
 
+/* The daemon gives one that is kept alive a whole ttl again whenever half of it is over, without a
+ * word to its owner. */
+static uint64_t lease_ends_ns(const struct rdmad_lease *lease, uint64_t now) {
+    uint64_t half = lease->grant.ttl_ns / 2, began = lease->deadline_ns - lease->grant.ttl_ns;
+    bool kept = rdmad_lease_is_own(lease) && (lease->grant.flags & RDMAD_LEASE_KEEP_ALIVE);
+    if (!kept || !half || now < began)
+        return lease->deadline_ns;
+    return rdmad_ns_later(lease->deadline_ns, (now - began) / half * half);
+}
+
 void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
@@ -215,8 +225,9 @@ void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out
                                                                 : 0,
                                     .uri = lease->uri,
                                     .fabric = lease->fabric};
-    if (!full.ended && lease->deadline_ns > now)
-        full.ttl_ms = rdmad_ns_to_ms(lease->deadline_ns - now);
+    uint64_t ends_ns = lease_ends_ns(lease, now);
+    if (!full.ended && ends_ns > now)
+        full.ttl_ms = rdmad_ns_to_ms(ends_ns - now);
     pthread_mutex_unlock(&s->lock);
     rdmad_sized_fill(&rdmad_sized_lease_info, out, &full);
 }

@@ -174,6 +174,9 @@ static void alive(struct two *t) {
 
     sleep_ms(2 * KEPT_MS); /* the owner does nothing */
     CHECK(!rdmad_write(l, 0, t->mine, 64), "%s", rdmad_last_error(t->lessee));
+    uint64_t left_ms = client_info(kept).ttl_ms;
+    CHECK(left_ms >= KEPT_MS / 2 && left_ms <= KEPT_MS, "its owner hears of %llu ms",
+          (unsigned long long)left_ms);
     rdmad_close(t->owner);
     CHECK(client_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_ORPHANED, "why");
     t->owner = client_open(t->a);
