@@ -52,13 +52,20 @@ def message_of(cqe_or_message: typing.Any, length: int) -> Message:
 
 
 def late_into(late: typing.Deque[typing.Tuple[bytes, Message]], memory: Memory) -> typing.Optional[Message]:
-    """The first of the messages that came for calls which had ended, received now. None: there is none."""
+    """The first of the messages that came for calls which had ended, received now. None: there is none. One that is
+    too long stays the first: its sender was told that it was received."""
     try:
-        data, message = late.popleft()
+        while True:
+            first = late[0]
+            data, message = first
+            if len(data) > memory.length:
+                raise TooSmallError(f"a message of {len(data)} bytes for a receive of {memory.length}")
+            taken = late.popleft()
+            if taken is first:
+                break
+            late.appendleft(taken)  # another thread has taken the one that was looked at
     except IndexError:
         return None
-    if len(data) > memory.length:
-        raise TooSmallError(f"a message of {len(data)} bytes for a receive of {memory.length}")
     ffi.memmove(memory.address, data, len(data))
     return message
 

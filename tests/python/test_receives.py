@@ -153,6 +153,18 @@ class Interrupts(Channels):
         with self.assertRaises(TimeoutError):
             self.far.recv(box, 0)
 
+    def test_nor_is_one_for_which_there_was_no_room(self):
+        out, box = self.mine.alloc(64), self.theirs.alloc(64)
+        out[:] = bytes(range(64))
+        with self.interrupted(lambda: self.near.send(out, imm=7)), self.assertRaises(KeyboardInterrupt):
+            self.far.recv(box)
+        box[:] = bytes(64)
+        for _ in range(2):
+            with self.assertRaises(rdmad.TooSmallError):
+                self.far.recv(box[:63], LONG * 1000)
+        self.assertEqual(self.far.recv(box, LONG * 1000), (64, 7, False))
+        self.assertEqual(box, out)
+
     def test_nor_is_a_lease(self):
         lease = self.lessee.grant(self.mine.alloc(64))
         with self.interrupted(lambda: self.near.send_lease(lease)), self.assertRaises(KeyboardInterrupt):
