@@ -344,15 +344,25 @@ static bool op_is_owed(const struct rdmad_ring *r, uint32_t index, uint64_t gene
            !r->slot[index].member && r->slot[index].generation == generation;
 }
 
+/* Whoever copies what came relies on it. */
+static bool cqe_fits(const struct rdmad_slot *slot, const struct rdmad_cqe *cqe) {
+    return cqe->status || slot->opcode != RDMAD_OP_RECV || cqe->bytes <= slot->length;
+}
+
+static enum kind cqe_refuse(struct rdmad_ring *r, const char *why) {
+    rdmad_ring_lose(r, why);
+    ops_lose(r);
+    return FOR_NOBODY;
+}
+
 /* The next published completion; there is one. */
 static enum kind cqe_take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t *out) {
     *cqe = r->cqe[r->cq_head & (r->cq_entries - 1)];
     uint32_t index = (uint32_t)cqe->user_data;
-    if (!op_is_owed(r, index, cqe->user_data >> 32)) {
-        rdmad_ring_lose(r, "rdmad completed an op that is not in flight; the session is closed");
-        ops_lose(r);
-        return FOR_NOBODY;
-    }
+    if (!op_is_owed(r, index, cqe->user_data >> 32))
+        return cqe_refuse(r, "rdmad completed an op that is not in flight; the session is closed");
+    if (!cqe_fits(&r->slot[index], cqe))
+        return cqe_refuse(r, "rdmad received more than there was room for; the session is closed");
     *out = index;
     r->expected--;
     if (++r->cq_head == r->cq_tail)

@@ -54,6 +54,22 @@ Test(recv_resume, a_receive_that_was_taken_is_given_to_the_next_daemon) {
     cr_assert_eq(rig_free_entries(), RIG_ENTRIES);
 }
 
+Test(recv_resume, what_cannot_have_come_costs_the_session) {
+    away_submit_recv(1);
+    struct rdmad_sqe sqe = away_take();
+    struct rdmad_cqe cqe = {.user_data = sqe.user_data, .bytes = sqe.length, .opcode = sqe.opcode};
+    fake_ring_complete(away_newest(), &cqe);
+    cr_expect_eq(rig_reap().bytes, 64);
+    away_submit_recv(2);
+    sqe = away_take();
+    cqe = (struct rdmad_cqe){
+        .user_data = sqe.user_data, .bytes = sqe.length + 1, .opcode = sqe.opcode};
+    fake_ring_complete(away_newest(), &cqe);
+    struct rdmad_cqe got = rig_reap();
+    cr_expect_eq(got.status, RDMAD_E_DAEMON_LOST, "%llu bytes came", (unsigned long long)got.bytes);
+    cr_expect_not_null(strstr(s->lost_text, "room"), "%s", s->lost_text);
+}
+
 /* Else it would be given to that one twice, and two messages would come to its buffer. */
 Test(recv_resume, a_receive_whose_ring_waited_for_a_daemon_is_given_to_it_once) {
     away_submit_recv(1);
