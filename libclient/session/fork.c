@@ -24,6 +24,7 @@
 #include "libclient/memory/pool.h"
 #include "libclient/ring/making.h"
 #include "libclient/ring/ring.h"
+#include "libclient/session/resume.h"
 #include "libclient/session/resumer.h"
 #include <stdio.h>
 #include <sys/mman.h>
@@ -74,6 +75,8 @@ static void fork_leave_session(struct rdmad_session *s) {
     fork_close(&s->event_fd);
     fork_close(&s->back_fd);
     fork_close(&s->lifeline);
+    if (s->resume) /* at the next daemon's, just connected */
+        fork_close(&s->resume->fd);
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
         fork_leave_ring(r);
     for (struct rdmad_pool *p = s->pools; p; p = p->next)

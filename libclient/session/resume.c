@@ -94,14 +94,21 @@ static int resume_state(const struct rdmad_resume *r) {
 
 /* ---- from AWAY to OPEN --------------------------------------------------------------------- */
 
-static int resume_connect(const struct rdmad_resume *r) {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    if (connect(fd, (const struct sockaddr *)&r->address, sizeof(r->address)) == 0)
-        return fd;
+/* A child of a fork closes it as long as it is there (fork.c). */
+static void resume_disconnect(struct rdmad_resume *r) {
+    int fd = r->fd;
+    r->fd = -1; /* first: then it may have the number of another */
     close(fd);
-    return -1;
+}
+
+static bool resume_connect(struct rdmad_resume *r) {
+    r->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (r->fd < 0)
+        return false;
+    if (connect(r->fd, (const struct sockaddr *)&r->address, sizeof(r->address)) == 0)
+        return true;
+    resume_disconnect(r);
+    return false;
 }
 
 /* With the lock, and before a ring is made anew: the page of a ring of the daemon that is gone
@@ -125,12 +132,12 @@ static void resume_count_losses(struct rdmad_resume *r) {
 }
 
 /* The socket takes the old one's number, when nobody sleeps on that any more. */
-static bool resume_begin(struct rdmad_resume *r, int fd) {
+static bool resume_begin(struct rdmad_resume *r) {
     struct rdmad_session *s = r->session;
     pthread_mutex_lock(&s->lock);
     while (s->receiving && s->state == RDMAD_SESSION_AWAY)
         rdmad_cond_wait(&s->changed, &s->lock, UINT64_MAX); /* it was shut down, so that ends */
-    bool ours = s->state == RDMAD_SESSION_AWAY && dup3(fd, s->sock, O_CLOEXEC) == s->sock;
+    bool ours = s->state == RDMAD_SESSION_AWAY && dup3(r->fd, s->sock, O_CLOEXEC) == s->sock;
     if (ours) {
         s->resuming_thread = pthread_self();
         resume_count_losses(r);
@@ -145,7 +152,7 @@ static bool resume_begin(struct rdmad_resume *r, int fd) {
         rdmad_pause_leave(s);
     }
     pthread_mutex_unlock(&s->lock);
-    close(fd);
+    resume_disconnect(r);
     return ours;
 }
 
@@ -243,9 +250,9 @@ static void resume_handed_back(struct rdmad_resume *r) {
 
 static enum rdmad_resume_found resume_try(struct rdmad_resume *r) {
     enum rdmad_resume_found found = RDMAD_FOUND_NOTHING;
-    int fd = resume_connect(r), rc = RDMAD_E_DAEMON_LOST;
-    r->unmet = fd < 0;
-    if (fd >= 0 && resume_begin(r, fd)) {
+    int rc = RDMAD_E_DAEMON_LOST;
+    r->unmet = !resume_connect(r);
+    if (!r->unmet && resume_begin(r)) {
         rc = resume_hand_back(r);
         if (rc)
             resume_refused(r, rc);
@@ -431,6 +438,7 @@ int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address,
     if (!r)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     r->session = s;
+    r->fd = -1;
     r->address = *address;
     snprintf(r->name, sizeof(r->name), "%s", name);
     r->source.take = resume_take_event;

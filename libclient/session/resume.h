@@ -37,6 +37,7 @@ struct rdmad_resume {
     struct rdmad_resumer *resumer; /* who steps it */
     struct rdmad_resume *next;     /* the next one that it steps */
     unsigned place;                /* in its array for poll */
+    int fd;                        /* just connected, until it is the session's; -1: none */
     bool due;                      /* the socket has ended */
     bool hopeless;                 /* AWAY: to be given up, and not tried any more */
 

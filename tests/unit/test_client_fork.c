@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -449,6 +451,48 @@ Test(fork, a_child_writes_to_no_descriptor_that_has_the_number_of_its_parents) {
     resumable = open_at_other();
     cr_assert_not_null(resumable);
     in_child(wake_the_parents_thread);
+    rdmad_close(resumable);
+    fake_stop(&other);
+}
+
+/* Sockets of ours that are connected to the other daemon. */
+static int count_at_other(void) {
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        struct sockaddr_un at = {.sun_family = 0};
+        socklen_t size = sizeof(at) - 1;
+        if (getpeername(fd, (struct sockaddr *)&at, &size) == 0 && at.sun_family == AF_UNIX)
+            n += strncmp(at.sun_path, other.dir, strlen(other.dir)) == 0;
+    }
+    return n;
+}
+
+/* The thread that resumes the session has connected, and waits for one that still sleeps on the old
+ * socket. */
+Test(fork, a_child_has_no_socket_of_a_session_that_is_just_resumed) {
+    other.outlived = true;
+    fake_start(&other);
+    resumable = open_at_other();
+    cr_assert_not_null(resumable);
+    in_child(count_at_other);
+    fake_go(&other);
+    while (rdmad_is_open(resumable))
+        usleep(1000);
+    pthread_mutex_lock(&resumable->lock);
+    resumable->receiving = true;
+    pthread_mutex_unlock(&resumable->lock);
+    fake_come_back(&other);
+    while (__atomic_load_n(&other.lives, __ATOMIC_ACQUIRE) < 2)
+        usleep(1000);
+    cr_expect_geq(count_at_other(), 1, "the test looks at the wrong place");
+    in_child(count_at_other);
+    pthread_mutex_lock(&resumable->lock);
+    resumable->receiving = false;
+    pthread_cond_broadcast(&resumable->changed);
+    pthread_mutex_unlock(&resumable->lock);
+    while (!rdmad_is_open(resumable))
+        usleep(1000);
+    in_child(count_at_other);
     rdmad_close(resumable);
     fake_stop(&other);
 }
