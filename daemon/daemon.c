@@ -77,7 +77,6 @@ struct daemon {
         upgrade_checked *checked;
         void *arg;
     } asked;
-    bool counted;   /* as a life of its node */
     bool next_life; /* it stops for an upgrade */
     struct stop stop;
     bool clean;
@@ -259,7 +258,6 @@ static int start_node_life(struct daemon *d, struct error *err) {
     int rc = node_life_load(d->config.runtime_dir, st, err);
     if (rc)
         return rc;
-    d->counted = true;
     ground_name(st);
     return RDMAD_OK;
 }
@@ -369,7 +367,7 @@ static void start_leftovers(struct daemon *d) {
     for (unsigned i = 0; i < k->count; i++) {
         LOG(NOTICE, ("%s is not listened on any more", k->socket[i].path));
         unlink(k->socket[i].path);
-        porter_drop(d->state.porter, k->socket[i].fd);
+        porter_drop(d->state.porter, k->socket[i].fd, i + 1);
     }
     k->count = 0;
 }
@@ -538,7 +536,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     handover_keep_port(&d.before, &d.config);
     if (daemon_start(&d, &why)) {
         LOG(ERR, ("cannot start: %s", why.text));
-        if (d.counted)
+        if (d.state.life.number) /* it was counted */
             node_life_take_back(d.config.runtime_dir);
         daemon_stop(&d);
         log_stop();

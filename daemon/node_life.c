@@ -48,11 +48,14 @@ static bool read_secret(const char *path, struct secret *out) {
     if (!ok)
         LOG(WARNING, ("%s is damaged, or not rdmad's alone; peers will see a new node", path));
     close(fd);
-    if (ok && lives_of(out) >= LIFE_LAST) {
-        LOG(NOTICE, ("this node has had its %u lives, and becomes another", lives_of(out)));
-        return false;
-    }
     return ok;
+}
+
+static bool has_lives(const struct secret *s) {
+    if (lives_of(s) < LIFE_LAST)
+        return true;
+    LOG(NOTICE, ("this node has had its %u lives, and becomes another", lives_of(s)));
+    return false;
 }
 
 static int write_secret(const char *path, const struct secret *s, struct error *err) {
@@ -114,7 +117,7 @@ int node_life_load(const char *runtime_dir, struct state *st, struct error *err)
     if (!fill_random(st->node_id, sizeof(st->node_id)) ||
         !fill_random(st->line_secret, sizeof(st->line_secret)))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for the node's id");
-    if (!read_secret(path, &s)) {
+    if (!read_secret(path, &s) || !has_lives(&s)) {
         memcpy(s.magic, MAGIC, sizeof(s.magic));
         set_lives(&s, 0);
         if (!fill_random(s.bytes, sizeof(s.bytes)))

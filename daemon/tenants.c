@@ -102,8 +102,8 @@ static int no_user(uid_t user, const char *path, struct error *err) {
 static int tenant_own_path(const struct rule_socket *s, const char *path, struct error *err) {
     struct stat st;
     uid_t user = s->user == (uid_t)-1 ? geteuid() : s->user;
-    bool is_his = !stat(path, &st) && st.st_uid == user;
-    return is_his || !chown(path, user, (gid_t)-1) ? 0 : no_user(user, path, err);
+    bool is_his = !lstat(path, &st) && st.st_uid == user;
+    return is_his || !lchown(path, user, (gid_t)-1) ? 0 : no_user(user, path, err);
 }
 
 static int tenant_listen(struct tenant *t, struct state *st, const struct rule_socket *s,

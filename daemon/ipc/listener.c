@@ -140,10 +140,12 @@ static int listener_own_path(struct listener *l, const struct listener_spec *spe
     snprintf(l->path, sizeof(l->path), "%s", spec->path);
     if (lstat(l->path, &st) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "%s: vanished", spec->path);
+    if (!S_ISSOCK(st.st_mode))
+        return error_set(err, RDMAD_E_EXISTS, "%s: is not the socket any more", spec->path);
     l->device = st.st_dev;
     l->inode = st.st_ino;
     if (spec->group != (gid_t)-1 && st.st_gid != spec->group &&
-        chown(spec->path, (uid_t)-1, spec->group) < 0)
+        lchown(spec->path, (uid_t)-1, spec->group) < 0)
         return no_group(spec, err);
     if ((st.st_mode & 07777) != spec->mode && chmod(spec->path, spec->mode) < 0 &&
         (errno != EPERM || !listener_take_path(spec->path) || chmod(spec->path, spec->mode) < 0))
@@ -151,12 +153,20 @@ static int listener_own_path(struct listener *l, const struct listener_spec *spe
     return 0;
 }
 
+/* Of what we make beside path, as the kernel chooses it. */
+static gid_t listener_usual_group(const char *path) {
+    char dir[sizeof(((struct listener *)0)->path)];
+    struct stat st;
+    snprintf(dir, sizeof(dir), "%s", path);
+    return !stat(dirname(dir), &st) && st.st_mode & S_ISGID ? st.st_gid : getegid();
+}
+
 /* The life before may have given it to another group than its file gets now. */
 static int listener_keep_path(struct listener *l, const struct listener_spec *spec,
                               struct error *err) {
     struct listener_spec now = *spec;
     if (now.group == (gid_t)-1)
-        now.group = getegid();
+        now.group = listener_usual_group(spec->path);
     return listener_own_path(l, &now, err);
 }
 

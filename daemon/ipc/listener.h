@@ -26,7 +26,7 @@ struct listener_spec {
     const char *path;
     int type; /* SOCK_SEQPACKET or SOCK_STREAM */
     mode_t mode;
-    gid_t group;                         /* (gid_t)-1: the daemon's */
+    gid_t group;                         /* (gid_t)-1: as a new file's */
     int activated;                       /* a listening descriptor from systemd, or -1 */
     struct kept *kept;                   /* what the life before has left open; NULL: nothing */
     void (*refused)(void *user, int fd); /* takes over fd; NULL: there is nothing to say */

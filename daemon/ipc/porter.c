@@ -361,13 +361,13 @@ static void on_dropped(struct porter_visit *v) {
     free(v);
 }
 
-void porter_drop(struct porter *p, int fd) {
+void porter_drop(struct porter *p, int fd, uint32_t line) {
     struct porter_visit *v = calloc(1, sizeof(*v));
     if (!v) {
         close(fd);
         return;
     }
-    porter_visit_init(p, v, fd, (struct user_id){.uid = (uid_t)-1});
+    porter_visit_init(p, v, fd, (struct user_id){.uid = (uid_t)-1, .tenant = line});
     v->ended = on_dropped;
     porter_end(p, v);
 }
@@ -386,7 +386,7 @@ static struct porter_visit *porter_asked(struct porter *p, uint64_t id) {
 /* An answer to a TAKE that is void: its memfd may be the last reference to its memory. */
 static void porter_give_back(struct porter *p, int fd) {
     if (fd >= 0)
-        porter_drop(p, fd);
+        porter_drop(p, fd, 0);
 }
 
 static void porter_heard(struct porter *p, const struct porter_answer *a, size_t size, int fd) {

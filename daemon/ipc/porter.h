@@ -64,8 +64,8 @@ void porter_end(struct porter *p, struct porter_visit *v);
  * the same user's wait meanwhile. Of v nothing else was asked before. */
 void porter_close(struct porter *p, struct porter_visit *v);
 /* Gives up fd, of which it is not known whose it is: whatever its last close costs, the porter pays
- * it, and nobody is told. */
-void porter_drop(struct porter *p, int fd);
+ * it, and nobody is told. Only those of the same line wait for it. */
+void porter_drop(struct porter *p, int fd, uint32_t line);
 /* A stop does not wait for what is being closed: ended is called of all that the porter has, and
  * from now on as soon as the porter has it. Harmless with NULL. */
 void porter_forget_closes(struct porter *p);

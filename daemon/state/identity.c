@@ -170,8 +170,9 @@ static bool identity_lacked(const struct error *wrong) {
 static void identity_failed(struct identity *id, const struct error *before, bool changed,
                             bool forced) {
     bool lacked = identity_lacked(&id->wrong);
-    id->again_ns = clock_after(state_now(id->state), lacked ? IDENTITY_LOOK_NS : IDENTITY_AGAIN_NS);
-    if (forced || !before->code || lacked != identity_lacked(before) || (changed && !lacked))
+    id->again_ns = lacked ? 0 : clock_after(state_now(id->state), IDENTITY_AGAIN_NS);
+    bool is_other = changed && (!lacked || strcmp(before->text, id->wrong.text) != 0);
+    if (forced || !before->code || lacked != identity_lacked(before) || is_other)
         LOG(ERR, ("the identity is not loaded anew, the old one stays: %s", id->wrong.text));
 }
 

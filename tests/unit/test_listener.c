@@ -212,22 +212,51 @@ static gid_t group_of_path(void) {
     return st.st_gid;
 }
 
-Test(listener, one_that_is_kept_belongs_to_whom_it_would_if_it_were_made_now) {
+/* One of group 54321 is kept for a life whose settings name none. */
+static int take_kept(struct listener **out, struct error *err) {
     struct kept kept = {.count = 0};
     struct listener_spec spec = {
         .path = path, .type = SOCK_SEQPACKET, .mode = 0660, .group = 54321, .activated = -1};
     struct listener *l;
-    if (geteuid())
-        cr_skip("only root may give it to any group");
     cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, NULL), 0);
     cr_assert_eq(group_of_path(), 54321);
     cr_assert(listener_keep(l, &kept));
     listener_free(l);
     spec.group = (gid_t)-1;
     spec.kept = &kept;
-    cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, NULL), 0);
+    return listener_new(base, &spec, on_accept, &accepted, out, err);
+}
+
+Test(listener, one_that_is_kept_belongs_to_whom_it_would_if_it_were_made_now) {
+    struct listener *l;
+    if (geteuid())
+        cr_skip("only root may give it to any group");
+    cr_assert_eq(take_kept(&l, NULL), 0);
     cr_assert_eq(group_of_path(), getegid(), "its former group may still connect");
     listener_free(l);
+    cr_assert_eq(chown(dir, (uid_t)-1, 54322), 0);
+    cr_assert_eq(chmod(dir, 02755), 0);
+    cr_assert_eq(take_kept(&l, NULL), 0);
+    cr_assert_eq(group_of_path(), 54322, "the directory's group may not connect any more");
+    listener_free(l);
+}
+
+Test(listener, what_was_put_in_the_place_of_one_that_is_kept_is_not_taken_for_it) {
+    struct kept kept = {.count = 0};
+    struct listener_spec spec = {
+        .path = path, .type = SOCK_SEQPACKET, .mode = 0660, .group = (gid_t)-1, .activated = -1};
+    struct listener *l;
+    struct error err;
+    struct stat st;
+    cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, NULL), 0);
+    cr_assert(listener_keep(l, &kept));
+    listener_free(l);
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(symlink("/dev/null", path), 0);
+    spec.kept = &kept;
+    cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, &err), RDMAD_E_EXISTS);
+    cr_assert_eq(stat("/dev/null", &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0666, "%o", st.st_mode);
 }
 
 Test(listener, without_descriptors_accepting_rests_and_then_goes_on) {
