@@ -6,6 +6,7 @@
  * directory is then searched for reports, and a report fails the case even if the exit code was 0.
  */
 #include "tests/support/harness.h"
+#include "tests/support/daemon_env.h"
 
 #include "tests/support/admin.h"
 #include "tests/support/procs.h"
@@ -210,23 +211,15 @@ bool tdaemon_silent(const struct tdaemon *d, const char *text) {
 
 /* ---- start and stop ------------------------------------------------------------------------ */
 
-/* Appends log_path to what the environment says already: the last setting wins. The directory is
- * for the porter, too, which is another user's process. */
-static void set_report_path(const char *variable, const char *dir) {
-    char value[1024];
-    const char *old = getenv(variable);
-    snprintf(value, sizeof(value), "%s%slog_path=%s/reports/report", old ? old : "", old ? ":" : "",
-             dir);
-    setenv(variable, value, 1);
-}
-
 static const char *program = "daemon/rdmad";
 
 void tdaemon_use(const char *relative) {
     program = relative;
 }
 
+/* Allocates nothing (tests/support/daemon_env.h). */
 static _Noreturn void exec_daemon(const struct tdaemon *d) {
+    struct daemon_env env;
     char log[PATH_MAX], path[PATH_MAX];
     const char *argv[MAX_ARGS + 8] = {*program == '/' ? program
                                                       : build_path(program, path, sizeof(path)),
@@ -235,14 +228,9 @@ static _Noreturn void exec_daemon(const struct tdaemon *d) {
         argv[n++] = d->args[i];
     snprintf(log, sizeof(log), "%s/log", d->dir);
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || !daemon_env_make(&env, d->dir))
         _exit(126);
-    set_report_path("ASAN_OPTIONS", d->dir);
-    set_report_path("UBSAN_OPTIONS", d->dir);
-    set_report_path("TSAN_OPTIONS", d->dir);
-    unsetenv("NOTIFY_SOCKET");
-    unsetenv("JOURNAL_STREAM");
-    execv(argv[0], (char *const *)argv);
+    execve(argv[0], (char *const *)argv, env.words);
     perror(argv[0]);
     _exit(127);
 }
