@@ -248,15 +248,19 @@ Test(listener, what_was_put_in_the_place_of_one_that_is_kept_is_not_taken_for_it
     struct listener *l;
     struct error err;
     struct stat st;
+    char other[80];
     cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, NULL), 0);
     cr_assert(listener_keep(l, &kept));
     listener_free(l);
+    snprintf(other, sizeof(other), "%s/other", dir);
+    cr_assert_geq(creat(other, 0600), 0);
     cr_assert_eq(unlink(path), 0);
-    cr_assert_eq(symlink("/dev/null", path), 0);
+    cr_assert_eq(symlink(other, path), 0);
     spec.kept = &kept;
     cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, &err), RDMAD_E_EXISTS);
-    cr_assert_eq(stat("/dev/null", &st), 0);
-    cr_assert_eq(st.st_mode & 0777, 0666, "%o", st.st_mode);
+    cr_assert_eq(stat(other, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0600, "%o", st.st_mode);
+    unlink(other);
 }
 
 Test(listener, without_descriptors_accepting_rests_and_then_goes_on) {
