@@ -183,6 +183,34 @@ Test(channel_leave, what_waits_for_a_link_under_way_is_not_sent_by_the_next_daem
     done();
 }
 
+/* A turn lets go of what waits for it before the session is dropped. */
+Test(channel_leave, what_follows_a_link_that_broke_is_not_the_next_daemons) {
+    struct rig_answer dropped = {0};
+    struct rdmad_cqe cqe[2] = {{.status = RDMAD_OK}};
+    struct rdmad_sqe link = chan_sqe(RDMAD_OP_SEND, 0, SMALL, 100);
+    chan_remote_up(&rig, &c, POOL);
+    link.flags = RDMAD_SQE_LINK;
+    link.timeout_ns = 10 * NSEC_PER_MSEC;
+    rig_put(&c.end[A].client, &link); /* nobody receives it */
+    send(A, 1);
+    run();
+    part(A);
+    cr_assert(leaves(A));
+    rig_run_until(&rig, sim_now() + 20 * NSEC_PER_MSEC);
+    plane_session_drop(c.end[A].client.session, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    unsigned told = 0;
+    while (told < 2 && chan_take(&c, A, &cqe[told]))
+        told++;
+    cr_expect_eq(told, 2, "what follows is the next daemon's");
+    ASSERT_CQE(cqe[0], 100, RDMAD_E_TIMEOUT, RDMAD_FAILED_UNTOUCHED, 0);
+    if (told == 2)
+        ASSERT_CQE(cqe[1], 101, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED, 0);
+    rig_client_free(&c.end[A].client);
+    c.end[A].client.session = NULL;
+    done();
+}
+
 /* The other end has come back meanwhile, and has a receive for it. */
 static void found(bool parted_before, bool left_before) {
     remote_up();

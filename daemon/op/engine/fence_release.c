@@ -52,15 +52,16 @@ static void fence_release(struct worker *w, struct op *op) {
     assert(op->fence == OP_BEHIND || op->fence == OP_UNLINKED);
     int broken = chain_start(op);
     list_remove(&op->node);
-    op->fence = OP_UNFENCED;
     if (!broken)
         broken = is_ending(op);
-    if (broken) { /* nothing of it began, not even what its kind would cancel */
+    if (broken) { /* nothing of it began, not even what its kind would cancel; it ends as what it
+                     was, by which life.c knows whether it is the next daemon's */
         op->stopped = true;
         op->status = broken;
         op_finish(w, op);
         return;
     }
+    op->fence = OP_UNFENCED;
     if (op->batch)
         op->batch->waits = false;
     if (op->kind && op->kind->admitted_late) {
