@@ -56,6 +56,10 @@ static struct channel_post *free_post(struct op_channel *ch) {
     return NULL;
 }
 
+bool channel_may_post(struct op_channel *ch) {
+    return free_post(ch) != NULL;
+}
+
 static int carry_there(struct op_channel *ch, struct channel_message *m, struct op_send *s) {
     uint8_t head[FABRIC_HEAD_MAX];
     struct channel_post *post = s ? &s->post : free_post(ch);
@@ -81,6 +85,7 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
     }
     op_fabric_wake(ch->fabric, ch->worker->now_ns);
     int rc = ch->fabric->ops->post(ch->lane->route.link, fop);
+    ch->due.full |= rc == RDMAD_E_AGAIN;
     if (rc == RDMAD_E_FAULT && fop->fault)
         ch->fabric->env.memory_fault(ch->worker, fop->fault);
     if (rc < 0)

@@ -98,6 +98,7 @@ struct channel_in {
 struct channel_due {
     bool state;             /* the state */
     bool rekey;             /* what there is of sent and waiting, by another link or epoch */
+    bool full;              /* the link had no room for it in this turn */
     uint32_t acks;          /* messages that are over and not told of */
     uint32_t ack_turns;     /* how long these waited */
     uint32_t ack_skips;     /* how many of the next are not to wait */
@@ -175,7 +176,8 @@ struct op_channel {
     uint64_t number, peer_number, peer_in;
     uint64_t via;               /* remote: the number of the other end's link here */
     struct op_lane *lane;       /* remote; NULL: dropped */
-    struct list lane_node;      /* in lane->channels */
+    struct list lane_node;      /* in lane->channels, */
+    struct list full_node;      /* and in lane->full, until its link takes what is due */
     struct op_fabric *fabric;   /* remote: of its lane, and of the connections of peer_in */
     struct worker *peer_worker; /* not remote */
     struct list inbox;          /* not remote: of struct channel_letter, what the other end said */
@@ -200,7 +202,8 @@ struct op_channel {
 /* What a worker knows of channels. */
 struct channels {
     struct ids by_number;
-    struct list run; /* with something to do */
+    struct list run;  /* with something to do */
+    struct list full; /* of struct op_lane: with channels that wait for room on its link */
     struct slab sends, arrivals;
     struct channel_letter *spare_letters; /* by next */
     unsigned spares;                      /* how many */

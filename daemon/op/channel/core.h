@@ -14,6 +14,11 @@ static inline void channel_touch(struct op_channel *ch) { /* it has something to
     if (list_empty(&ch->run_node) && ch->session)
         list_append(&ch->worker->channels->run, &ch->run_node);
 }
+static inline void channel_off_lane(struct op_channel *ch) { /* it has no way by it any more */
+    list_remove(&ch->lane_node);
+    list_remove(&ch->full_node);
+    ch->lane = NULL;
+}
 bool channel_may_end(struct op_channel *ch); /* ends_may; if not, it gets another turn */
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);
 /* The other end is gone: it said so, or its daemon lies, or its peer is lost (why is NULL if the

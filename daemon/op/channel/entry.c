@@ -91,11 +91,12 @@ void channels_lane_down(struct worker *w, struct op_lane *lane) {
 }
 
 void channels_lane_dropped(struct op_lane *lane) {
-    for (struct list *pos; (pos = list_pop(&lane->channels));) {
+    for (struct list *pos; (pos = list_first(&lane->channels));) {
         struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
-        ch->lane = NULL;
+        channel_off_lane(ch);
         channel_lost(ch, RDMAD_E_PEER_LOST, NULL);
     }
+    list_remove(&lane->full_node);
 }
 
 static void message_received(struct worker *w, uint64_t peer, uint64_t number,

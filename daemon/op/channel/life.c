@@ -20,6 +20,7 @@ int channels_init(struct worker *w) {
         return RDMAD_E_NOMEM;
     ids_init(&all->by_number, w->secret);
     list_init(&all->run);
+    list_init(&all->full);
     slab_init(&all->sends, sizeof(struct op_send), w->control);
     slab_init(&all->arrivals, sizeof(struct op_arrival), w->control);
     w->channels = all;
@@ -59,6 +60,7 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     ch->in.rollback = CLOCK_NEVER;
     list_init(&ch->run_node);
     list_init(&ch->lane_node);
+    list_init(&ch->full_node);
     list_init(&ch->out.waiting);
     list_init(&ch->out.sent);
     list_init(&ch->out.leaving);
@@ -149,8 +151,7 @@ void op_channel_forget(struct op_channel *ch) {
     ch->session = NULL;
     channels_remove(ch);
     list_remove(&ch->run_node);
-    list_remove(&ch->lane_node);
-    ch->lane = NULL;
+    channel_off_lane(ch);
     channel_posts_gone(ch);
 }
 

@@ -41,8 +41,7 @@ void op_channel_rest(struct op_channel *ch) {
     assert(!channel_weak(ch));
     if (channel_over(ch) || !ch->lane)
         return; /* it has no way */
-    list_remove(&ch->lane_node);
-    ch->lane = NULL;
+    channel_off_lane(ch);
     ch->peer_in = ch->via = 0; /* no message finds it */
     ch->sync.state = SYNC_CLOSED;
     ch->sync.resting = true;

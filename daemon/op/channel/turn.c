@@ -9,6 +9,11 @@
  * message needs none, if an answer on which it can ride is sent within a few turns. A worker does
  * not go to sleep before it is sent.
  *
+ * What the link has no room for waits in the lane, channel by channel: the first of them asks again
+ * in each turn, and when the link takes what it says the others follow. So a link that takes
+ * nothing costs a turn the same however many channels have something to say on it. A channel that
+ * is touched meanwhile has its turn as any, and keeps its place.
+ *
  * The end of a channel is a turn of the same kind, repeated until no op is left; the last word is
  * FIN. The other end's FIN, its lie, or the loss of its peer (over) ends the ops likewise.
  */
@@ -27,6 +32,7 @@
 
 #define LETTERS 64u /* of the other end that are read in a turn */
 #define ROUNDS 8u   /* in which one end answers the other's turn within this one */
+#define FOLLOW 64u  /* channels that get room on a link which was full, in a turn */
 /* How long an acknowledgement may wait: turns, unless they are long. */
 #define ACK_TURNS 4u
 #define ACK_NS 20000u
@@ -143,22 +149,68 @@ static unsigned turn_run(struct op_channel *ch, bool *again) {
     return said + (ops > ch->ops ? ops - ch->ops : 0);
 }
 
+/* What was not said then waits for room, or for one of its own posts to come back, which touches
+ * it; or it is one of later, with a turn in the worker's next. */
+static unsigned channel_turn(struct op_channel *ch, struct list *later) {
+    bool again = false;
+    list_remove(&ch->run_node);
+    ch->due.full = false;
+    unsigned work = turn_run(ch, &again);
+    if (!ch->due.full) {
+        list_remove(&ch->full_node);
+        if (again && list_empty(&ch->run_node) && channel_may_post(ch))
+            list_append(later, &ch->run_node);
+    } else if (list_empty(&ch->full_node)) {
+        list_append(&ch->lane->full, &ch->full_node);
+        if (list_empty(&ch->lane->full_node))
+            list_append(&ch->worker->channels->full, &ch->lane->full_node);
+    }
+    return work + (again && !ch->remote); /* no memory: nothing else will wake us */
+}
+
+/* One that found room, but not for all, goes behind those that found none. */
+static unsigned lane_run(struct op_lane *lane, struct list *later) {
+    unsigned work = 0;
+    struct list *pos;
+    for (unsigned n = 0; (pos = list_first(&lane->full)); n++) {
+        struct op_channel *ch = list_entry(pos, struct op_channel, full_node);
+        if (n == FOLLOW)
+            return work + 1;
+        unsigned done = channel_turn(ch, later);
+        work += done;
+        if (!ch->due.full)
+            continue;
+        if (done) {
+            list_remove(pos);
+            list_append(&lane->full, pos);
+        }
+        break;
+    }
+    return work;
+}
+
+/* Before others, who would take the room that there is now. */
+static unsigned full_lanes_run(struct worker *w, struct list *later) {
+    unsigned work = 0;
+    list_for_each_safe (pos, &w->channels->full) {
+        struct op_lane *lane = list_entry(pos, struct op_lane, full_node);
+        work += lane_run(lane, later);
+        if (list_empty(&lane->full))
+            list_remove(pos);
+    }
+    return work;
+}
+
 unsigned channels_run(struct worker *w) {
     struct list *run = &w->channels->run, now, later;
-    unsigned work = 0;
     list_init(&now);
     list_init(&later);
     w->channels->acks_wait = 0;
+    unsigned work = full_lanes_run(w, &later);
     for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
         list_splice(&now, run);
-        for (struct list *pos; (pos = list_pop(&now));) {
-            struct op_channel *ch = list_entry(pos, struct op_channel, run_node);
-            bool again = false;
-            work += turn_run(ch, &again);
-            if (again && list_empty(pos))
-                list_append(&later, pos);
-            work += again && !ch->remote; /* no memory: nothing else will wake us */
-        }
+        for (struct list *pos; (pos = list_pop(&now));)
+            work += channel_turn(list_entry(pos, struct op_channel, run_node), &later);
     }
     if (!list_empty(run))
         work++;

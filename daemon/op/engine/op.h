@@ -90,7 +90,9 @@ enum op_lane_state { OP_LANE_NONE, OP_LANE_NEW, OP_LANE_OPENING, OP_LANE_UP, OP_
 struct op_lane {
     struct op_route route;    /* NONE: without a link */
     struct list leases;       /* of struct op_lease */
-    struct list channels;     /* of struct op_channel, by lane_node */
+    struct list channels;     /* of struct op_channel, by lane_node, */
+    struct list full;         /* and by full_node those for which the link had no room; */
+    struct list full_node;    /* while there are some: in worker->channels->full */
     enum op_lane_state state; /* seam/lanes.c changes it */
     struct plane_lane_stats stats;
     uint64_t peer; /* for traces, */

@@ -37,6 +37,8 @@ struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned wor
     route_init(&lane->op.route, &lane->worker->links[fabric]);
     list_init(&lane->op.leases);
     list_init(&lane->op.channels);
+    list_init(&lane->op.full);
+    list_init(&lane->op.full_node);
     return lane;
 }
 
