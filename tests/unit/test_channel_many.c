@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Very many channels of one worker: each is found by its messages, whichever of the others end; and
  * together they take no more of a turn than one, while their link takes nothing. */
+#include "daemon/op/channel/entry.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -334,5 +335,68 @@ Test(channel_many, who_has_all_its_posts_out_has_no_turn_until_one_is_back) {
     run();
     cr_assert_eq(chan_of(&c, B)->out.limit, 16);
     chan_down(&c);
+    rig_down(&rig);
+}
+
+/* ---- ends that begin anew ------------------------------------------------------------------ */
+
+#define AMONG 2100u /* SENDs of each */
+
+/* Its daemon says so of B, which may be true or not. */
+static void begins_anew(unsigned n) {
+    uint8_t bytes[FABRIC_HEAD_MAX];
+    struct channel_message m;
+    const struct op_channel *to = many_of(n, A);
+    channel_message_init(many_of(n, B), &m, CHANNEL_SYNC);
+    m.state.epoch = to->sync.peer_epoch + 1;
+    channel_received(&rig.plane[HERE]->worker[0], c.end[A].peer_in, to->via, bytes,
+                     channel_encode(&m, bytes));
+}
+
+/* After a turn of the worker. */
+static unsigned not_looked_at(unsigned *work) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    unsigned left = 0;
+    *work = worker_turn(w, sim_now());
+    list_for_each (pos, &w->channels->anew)
+        left++;
+    return left;
+}
+
+Test(channel_many, of_ends_that_begin_anew_some_are_looked_at_in_a_turn) {
+    struct plane_settings settings;
+    struct rig_client ring[6];
+    unsigned work;
+    count = 6;
+    rig_defaults(&settings);
+    settings.max_session_ops = count * AMONG;
+    rig_up(&rig, &settings, 5);
+    chan_remote_up(&rig, &c, POOL);
+    many_up();
+    run();
+    for (unsigned n = 0; n < count; n++) {
+        struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, 8, n);
+        sqe.lease = handle(n);
+        rig_ring_up(&c.end[A].client, &ring[n], AMONG, AMONG);
+        for (unsigned i = 0; i < AMONG; i++)
+            rig_put(&ring[n], &sqe);
+        rig_settle(&rig);
+        cr_assert_eq(many_of(n, A)->out.waits, AMONG);
+    }
+    for (unsigned n = 0; n < count; n++)
+        begins_anew(n);
+    cr_assert_eq(not_looked_at(&work), 4);
+    cr_assert_eq(not_looked_at(&work), 2); /* and nothing else is done in that turn */
+    cr_assert(work, "it sleeps over those that are left");
+    begins_anew(0); /* which is behind those that are left */
+    cr_assert_eq(not_looked_at(&work), 1);
+    cr_assert_not(list_empty(&many_of(0, A)->anew_node));
+    cr_assert_eq(not_looked_at(&work), 0);
+    receive(0);
+    ASSERT_CQE(chan_wait(&c, B), 0, RDMAD_OK, RDMAD_DONE, 8);
+    ASSERT_CQE(rig_wait(&ring[0]), 0, RDMAD_OK, RDMAD_DONE, 8);
+    chan_down(&c);
+    for (unsigned n = 0; n < count; n++)
+        rig_ring_free(&ring[n]);
     rig_down(&rig);
 }

@@ -75,7 +75,7 @@ struct channel_out {
     uint32_t refusals;                  /* how many of the other end's were heeded */
     uint64_t next_seq;
     uint64_t acked, expect, limit; /* by the other end's state */
-    bool any_due;                  /* a key or a withdrawal of one of sent is to be told */
+    struct list due;               /* of struct op_send, by due_node: of which more is to be said */
 };
 
 /* What it receives: recv, receives, landing, reading. */
@@ -97,7 +97,6 @@ struct channel_in {
 /* What the other end is to be told of that: turn. */
 struct channel_due {
     bool state;             /* the state */
-    bool rekey;             /* what there is of sent and waiting, by another link or epoch */
     bool full;              /* the link had no room for it in this turn */
     uint32_t acks;          /* messages that are over and not told of */
     uint32_t ack_turns;     /* how long these waited */
@@ -165,7 +164,8 @@ struct op_channel {
     struct op_session *session; /* NULL: forgotten */
     uint64_t handle;            /* in session->channels, until it is to be forgotten */
     struct id_node number_node; /* among the worker's, */
-    struct list run_node;       /* and those with something to do */
+    struct list run_node;       /* those with something to do, */
+    struct list anew_node;      /* and those that began anew */
     uint32_t kind;
     uint32_t ops;                         /* SENDs and RECVs not ended */
     struct plane_channel_stats *stats;    /* the control thread's, until the end is done */
@@ -203,6 +203,7 @@ struct op_channel {
 struct channels {
     struct ids by_number;
     struct list run;  /* with something to do */
+    struct list anew; /* of which an end began anew: keys of what they send are to be new */
     struct list full; /* of struct op_lane: with channels that wait for room on its link */
     struct slab sends, arrivals;
     struct channel_letter *spare_letters; /* by next */

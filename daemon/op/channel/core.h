@@ -14,9 +14,14 @@ static inline void channel_touch(struct op_channel *ch) { /* it has something to
     if (list_empty(&ch->run_node) && ch->session)
         list_append(&ch->worker->channels->run, &ch->run_node);
 }
+static inline void channel_anew(struct op_channel *ch) { /* either end has */
+    if (list_empty(&ch->anew_node) && ch->session)
+        list_append(&ch->worker->channels->anew, &ch->anew_node);
+}
 static inline void channel_off_lane(struct op_channel *ch) { /* it has no way by it any more */
     list_remove(&ch->lane_node);
     list_remove(&ch->full_node);
+    list_remove(&ch->anew_node);
     ch->lane = NULL;
 }
 bool channel_may_end(struct op_channel *ch); /* ends_may; if not, it gets another turn */

@@ -74,7 +74,7 @@ static bool void_now(struct op_channel *ch, const struct channel_message *m, uin
     ch->sync.peer_epoch = m->state.epoch;
     ch->via = number;
     ch->due.state = true;
-    ch->due.rekey = true; /* by the same link, too: what crossed this is of an epoch gone by */
+    channel_anew(ch); /* by the same link, too: what crossed this is of an epoch gone by */
     landings_void(ch);
     return false;
 }

@@ -20,6 +20,7 @@ int channels_init(struct worker *w) {
         return RDMAD_E_NOMEM;
     ids_init(&all->by_number, w->secret);
     list_init(&all->run);
+    list_init(&all->anew);
     list_init(&all->full);
     slab_init(&all->sends, sizeof(struct op_send), w->control);
     slab_init(&all->arrivals, sizeof(struct op_arrival), w->control);
@@ -59,11 +60,13 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     ch->end.closed_event = closed_event;
     ch->in.rollback = CLOCK_NEVER;
     list_init(&ch->run_node);
+    list_init(&ch->anew_node);
     list_init(&ch->lane_node);
     list_init(&ch->full_node);
     list_init(&ch->out.waiting);
     list_init(&ch->out.sent);
     list_init(&ch->out.leaving);
+    list_init(&ch->out.due);
     list_init(&ch->in.recvs);
     list_init(&ch->in.arrivals);
     list_init(&ch->inbox);

@@ -38,6 +38,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     if (!s)
         return RDMAD_E_NOMEM;
     *s = (struct op_send){.channel = ch, .where = SEND_WAITING};
+    list_init(&s->due_node);
     s->op = op_new(w, r, sqe, rq);
     s->op->channel = ch;
     s->op->channel_data = s;
@@ -59,6 +60,7 @@ void send_free(struct op_send *s) {
     if (s->where == SEND_WAITING)
         count_waits(s->channel, -1);
     list_remove(&s->node);
+    list_remove(&s->due_node);
     slab_put(&s->channel->worker->channels->sends, s);
 }
 
@@ -106,6 +108,13 @@ int send_drive_window(struct op_send *s) {
     return rc < 0 ? rc : 0;
 }
 
+void send_owe(struct op_send *s, enum send_due due) {
+    s->due = due;
+    list_remove(&s->due_node);
+    if (due != SEND_DUE_NOTHING)
+        list_append(&s->channel->out.due, &s->due_node);
+}
+
 /* It will end with that status and outcome, once nothing has its buffer. */
 static void send_leave(struct op_send *s, int status, uint8_t outcome) {
     assert(s->where != SEND_LEAVING && !list_empty(&s->node));
@@ -115,6 +124,7 @@ static void send_leave(struct op_send *s, int status, uint8_t outcome) {
     s->status = status;
     s->outcome = outcome;
     s->wants_window = false;
+    send_owe(s, SEND_DUE_NOTHING);
     list_remove(&s->node);
     list_append(&s->channel->out.leaving, &s->node);
 }
@@ -165,7 +175,7 @@ static void send_window_changed(struct op_window *ow, const struct error *err) {
     else if (err)
         send_window_failed(s, err->code);
     else if (ow->state == OP_WINDOW_OPEN)
-        ch->out.any_due = true;
+        send_owe(s, s->due); /* its key may be */
     channel_touch(ch);
     send_settle(s);
 }
@@ -181,7 +191,7 @@ void send_left(struct op_send *s) {
 void send_return(struct op_send *s) {
     assert(s->where == SEND_SENT || s->where == SEND_GIVEN_UP);
     s->where = SEND_WAITING;
-    s->due = SEND_DUE_NOTHING;
+    send_owe(s, SEND_DUE_NOTHING);
     count_waits(s->channel, 1);
     list_remove(&s->node);
     prepend(&s->channel->out.waiting, &s->node);
@@ -194,8 +204,7 @@ void send_give_up(struct op_send *s) {
 
 void send_ask_back(struct op_send *s) {
     assert(s->where == SEND_SENT && s->cancel);
-    s->due = SEND_DUE_WITHDRAW;
-    s->channel->out.any_due = true;
+    send_owe(s, SEND_DUE_WITHDRAW);
 }
 
 /* Those before it may be ending, but not gone yet: none overtakes them, because the other end would

@@ -7,6 +7,8 @@
 
 #include "daemon/op/channel/channel.h"
 
+enum send_due { SEND_DUE_NOTHING, SEND_DUE_KEY, SEND_DUE_WITHDRAW };
+
 /*
  * Where it is, which is also in which of the channel's lists:
  *
@@ -24,10 +26,11 @@
  */
 struct op_send {
     struct list node;
+    struct list due_node; /* in out.due, unless the key that is to be said is not there yet */
     struct op_channel *channel;
     struct op *op;
     enum { SEND_WAITING, SEND_SENT, SEND_GIVEN_UP, SEND_LEAVING } where;
-    enum { SEND_DUE_NOTHING, SEND_DUE_KEY, SEND_DUE_WITHDRAW } due; /* SENT: is to be said of it */
+    enum send_due due; /* SENT: is to be said of it */
     uint64_t seq;
     struct channel_post post;
     int cancel;      /* the status with which it is to end, unless it is delivered */
@@ -57,11 +60,12 @@ int send_drive_window(struct op_send *s);
 static inline bool send_window_ready(const struct op_send *s) {
     return s->window.state == OP_WINDOW_OPEN && s->window.spec.via == s->channel->via;
 }
-void send_left(struct op_send *s);                 /* from waiting to sent */
-void send_return(struct op_send *s);               /* from sent to the front of those waiting */
-void send_give_up(struct op_send *s);              /* that is sent */
-void send_ask_back(struct op_send *s);             /* that is sent: WITHDRAW is due */
-struct op_send *send_first(struct op_channel *ch); /* that is to be sent next; or NULL */
+void send_left(struct op_send *s);                   /* from waiting to sent */
+void send_return(struct op_send *s);                 /* from sent to the front of those waiting */
+void send_give_up(struct op_send *s);                /* that is sent */
+void send_owe(struct op_send *s, enum send_due due); /* that is sent */
+void send_ask_back(struct op_send *s);               /* that is sent: WITHDRAW is due */
+struct op_send *send_first(struct op_channel *ch);   /* that is to be sent next; or NULL */
 void send_describe(const struct op_send *s, struct channel_message *m);
 
 #endif

@@ -100,24 +100,29 @@ const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
     if (back)
         go_back(ch, st->expect);
     if (synced)
-        sends_rekey(ch);
+        channel_anew(ch);
     return NULL;
 }
 
-void sends_rekey(struct op_channel *ch) {
-    ch->due.rekey = false;
+/* Of those that wait, a window have some that were sent before, or may soon be. As many were before
+ * them at most, and no others come there. */
+unsigned sends_rekey(struct op_channel *ch) {
+    unsigned looked = 1, waiting = 0;
     list_for_each (pos, &ch->out.sent) {
+        looked++;
         struct op_send *s = list_entry(pos, struct op_send, node);
-        s->due = !s->large         ? SEND_DUE_NOTHING
-                 : s->cancel       ? SEND_DUE_WITHDRAW
-                 : s->wants_window ? SEND_DUE_KEY
-                                   : SEND_DUE_NOTHING;
+        send_owe(s, !s->large         ? SEND_DUE_NOTHING
+                    : s->cancel       ? SEND_DUE_WITHDRAW
+                    : s->wants_window ? SEND_DUE_KEY
+                                      : SEND_DUE_NOTHING);
         send_settle(s);
     }
-    ch->out.any_due = true;
     list_for_each_safe (pos, &ch->out.waiting) {
+        if (waiting++ == CHANNEL_WINDOW + AHEAD)
+            break;
         send_settle(list_entry(pos, struct op_send, node));
     }
+    return looked + waiting;
 }
 
 /* ---- cancellation ------------------------------------------------------------------------ */
@@ -238,7 +243,6 @@ void sends_begin_anew(struct op_channel *ch) {
     struct channel_out *out = &ch->out;
     out->next_seq = out->acked = out->expect = out->limit = 0;
     out->refusals = 0;
-    out->any_due = false;
 }
 
 /* ---- on the way -------------------------------------------------------------------------- */
@@ -283,25 +287,26 @@ static void open_ahead(struct op_channel *ch) {
 /* Keys and withdrawals of what is on its way. */
 static unsigned say_more(struct op_channel *ch, bool *again) {
     unsigned said = 0;
-    ch->out.any_due = false;
-    list_for_each_safe (pos, &ch->out.sent) {
-        struct op_send *s = list_entry(pos, struct op_send, node);
-        bool key = s->due == SEND_DUE_KEY && send_window_ready(s);
-        if (!key && s->due != SEND_DUE_WITHDRAW)
+    for (struct list *pos; (pos = list_first(&ch->out.due));) {
+        struct op_send *s = list_entry(pos, struct op_send, due_node);
+        bool key = s->due == SEND_DUE_KEY;
+        if (key && !send_window_ready(s)) {
+            list_remove(pos); /* until it is */
             continue;
+        }
         struct channel_message *m = channel_begin(ch, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
         if (!m) {
-            *again = ch->out.any_due = true;
+            *again = true;
             return said;
         }
         m->seq = s->seq;
         if (key)
             m->key = (struct channel_key){s->window.key.bytes, s->window.key.size};
         if (channel_carry(ch, m, NULL) < 0) {
-            *again = ch->out.any_due = true;
+            *again = true;
             return said;
         }
-        s->due = SEND_DUE_NOTHING;
+        send_owe(s, SEND_DUE_NOTHING);
         said++;
     }
     return said;
@@ -313,7 +318,7 @@ static bool may_send(const struct op_channel *ch) {
 }
 
 unsigned sends_run(struct op_channel *ch, bool *again) {
-    unsigned count = ch->out.any_due ? say_more(ch, again) : 0;
+    unsigned count = say_more(ch, again);
     uint64_t bytes = 0;
     if (ch->remote && ch->sync.state == SYNC_DONE && !channel_stopped(ch))
         open_ahead(ch);

@@ -14,8 +14,9 @@ void send_posted(struct op_send *s, const struct fabric_op *fop); /* the fabric 
 /* Sends what can be; *again is set when there is more for which there was no room. Returns how
  * many. */
 unsigned sends_run(struct op_channel *ch, bool *again);
-void sends_end(struct op_channel *ch);   /* all of them, as the channel ends */
-void sends_rekey(struct op_channel *ch); /* the other end began anew: via may be another */
+void sends_end(struct op_channel *ch); /* all of them, as the channel ends */
+/* An end began anew, and via may be another. Returns what it cost, in SENDs that it looked at. */
+unsigned sends_rekey(struct op_channel *ch);
 /* The channel's way is gone (rest.c). First, once: */
 void sends_rest(struct op_channel *ch);
 void sends_give_up_all(struct op_channel *ch); /* those that were sent, some a turn */

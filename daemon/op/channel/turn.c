@@ -30,9 +30,10 @@
 #include "daemon/op/engine/rings.h"
 #include <assert.h>
 
-#define LETTERS 64u /* of the other end that are read in a turn */
-#define ROUNDS 8u   /* in which one end answers the other's turn within this one */
-#define FOLLOW 64u  /* channels that get room on a link which was full, in a turn */
+#define LETTERS 64u  /* of the other end that are read in a turn */
+#define ROUNDS 8u    /* in which one end answers the other's turn within this one */
+#define REKEYS 2048u /* SENDs in a turn that are looked at because other ends began anew */
+#define FOLLOW 64u   /* channels that get room on a link which was full, in a turn */
 /* How long an acknowledgement may wait: turns, unless they are long. */
 #define ACK_TURNS 4u
 #define ACK_NS 20000u
@@ -102,7 +103,7 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
         sync_said(ch);
         said++;
     }
-    if (!list_empty(&ch->out.waiting) || ch->out.any_due)
+    if (!list_empty(&ch->out.waiting) || !list_empty(&ch->out.due))
         said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
     if (channel_ending(ch) && ch->ops == 0) {
         bool told = say_last(ch);
@@ -139,8 +140,6 @@ static unsigned turn_run(struct op_channel *ch, bool *again) {
         read_inbox(ch);
     if (ch->sync.resting)
         channel_rest_run(ch);
-    if (ch->due.rekey && !channel_over(ch))
-        sends_rekey(ch);
     end_ops(ch);
     receives_run(ch);
     if (ops > ch->ops)
@@ -201,12 +200,25 @@ static unsigned full_lanes_run(struct worker *w, struct list *later) {
     return work;
 }
 
+/* A peer may begin anew whenever it likes. What it is told meanwhile keeps to what it said last,
+ * and new keys may come later. */
+static unsigned anew_run(struct worker *w) {
+    struct list *anew = &w->channels->anew, *pos;
+    for (unsigned looked = 0; looked < REKEYS && (pos = list_pop(anew));) {
+        struct op_channel *ch = list_entry(pos, struct op_channel, anew_node);
+        looked += channel_over(ch) ? 1 : sends_rekey(ch);
+        channel_touch(ch);
+    }
+    return !list_empty(anew);
+}
+
 unsigned channels_run(struct worker *w) {
     struct list *run = &w->channels->run, now, later;
     list_init(&now);
     list_init(&later);
     w->channels->acks_wait = 0;
-    unsigned work = full_lanes_run(w, &later);
+    unsigned work = anew_run(w);
+    work += full_lanes_run(w, &later);
     for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
         list_splice(&now, run);
         for (struct list *pos; (pos = list_pop(&now));)
