@@ -19,6 +19,8 @@ foreach(area share beside elsewhere turns prompt)
 endforeach()
 rdmad_test(unit_op_fabrics unit/test_op_fabrics.c unit/op_rig.c unit/channel_rig.c
   LINK rdmad_op rdmad_test_support LABELS unit)
+rdmad_test(unit_op_owed unit/test_op_owed.c unit/op_rig.c unit/channel_rig.c
+  LINK rdmad_op rdmad_test_support -Wl,--wrap=ring_flush LABELS unit)
 rdmad_test(unit_op_trace unit/test_op_trace.c unit/op_rig.c unit/channel_rig.c
   LINK rdmad_op rdmad_test_support LABELS unit)
 rdmad_test(tsan_plane unit/tsan_plane.c PLAIN LINK rdmad_op rdmad_fabric_tcp LABELS unit tsan)

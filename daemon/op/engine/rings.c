@@ -18,7 +18,8 @@
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 
-#define OWED_NS NSEC_PER_MSEC /* between two tries to wake clients */
+#define OWED_NS NSEC_PER_MSEC /* between two tries to wake clients, */
+#define OWED_TRIES 64u        /* of so many rings */
 
 bool ring_publish(const struct op_ring *r, bool owed) {
     bool woken = ring_flush(r->ring, owed);
@@ -26,22 +27,27 @@ bool ring_publish(const struct op_ring *r, bool owed) {
     return woken;
 }
 
-/* Afterwards dirty are those to whose clients a wakeup is owed. owed: it is tried again. */
+/* A wakeup may be owed for seconds. Meanwhile none of these rings is looked at but when it has
+ * something new, or the wakeup is tried again (owed). */
 static void flush(struct worker *w, bool owed) {
     list_for_each_safe (pos, &w->dirty) {
         const struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
         ring_tell_crowded(r->ring, w->spin.crowd.crowded);
         if (ring_publish(r, owed))
             counter_add(&w->counters.wakeups_sent, 1);
-        if (!r->ring->wakeup_owed)
-            list_remove(pos);
+        list_remove(pos);
+        if (r->ring->wakeup_owed)
+            list_append(&w->owed, pos);
     }
 }
 
 void rings_flush(struct worker *w) {
     bool owed = w->now_ns >= w->owed_ns;
+    struct list *pos;
     if (owed)
         w->owed_ns = w->now_ns + OWED_NS;
+    for (unsigned n = 0; owed && n < OWED_TRIES && (pos = list_pop(&w->owed)); n++)
+        list_append(&w->dirty, pos);
     flush(w, owed);
 }
 
@@ -50,7 +56,7 @@ void rings_flush_early(struct worker *w) {
 }
 
 uint64_t rings_next_ns(const struct worker *w) {
-    return list_empty(&w->dirty) ? UINT64_MAX : w->owed_ns;
+    return list_empty(&w->owed) ? UINT64_MAX : w->owed_ns;
 }
 
 static void heat_session(struct op_session *s) {

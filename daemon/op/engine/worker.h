@@ -72,7 +72,8 @@ struct worker {
     uint64_t deaf_look_ns;       /* when they are looked at next */
     struct list sooner;          /* of struct op_lease, whose deadline came nearer; sooner.c */
     struct list dirty;           /* rings to flush */
-    uint64_t owed_ns;            /* those to whose clients a wakeup is owed are tried again then */
+    struct list owed;            /* rings to whose clients a wakeup is owed, and */
+    uint64_t owed_ns;            /* when it is tried again, of some of them */
     struct list prompt;          /* rings that are looked at between slices of long ops; prompt.h */
     unsigned nprompt;
     struct list runnable; /* routes with parts to post */

@@ -51,6 +51,7 @@ static void init_tables(struct worker *w) {
     list_init(&w->deaf);
     list_init(&w->sooner);
     list_init(&w->dirty);
+    list_init(&w->owed);
     list_init(&w->prompt);
     list_init(&w->runnable);
     list_init(&w->violated);
