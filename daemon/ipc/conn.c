@@ -14,8 +14,9 @@
  *
  * A client that has gone hears nothing more: what is for it is dropped, and what it had sent before
  * is read as of any other, to the end of file, or it would matter to others how fast we were (its
- * channels' other ends are told that it has closed them). Nothing can be added to it. Only what
- * would have us wait for somebody else is not waited for: a descriptor, or a conn_wait.
+ * channels' other ends are told that it has closed them). Nothing can be added to it, so it does
+ * not rest any more: what is its own ends without delay. What would have us wait for somebody else
+ * is not waited for: a descriptor, or a conn_wait.
  *
  * A connection ends either from below (end of file, error, overflow: it is freed, then closed is
  * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
@@ -185,13 +186,16 @@ static void conn_listen_again(struct conn *c) {
 
 /* The client has gone. One that has only said so can send nothing more either. */
 static void conn_mute(struct conn *c) {
-    if (c->mute)
+    if (c->mute || c->broken) /* writable will end it */
         return;
     c->mute = true;
     shutdown(c->fd, SHUT_RDWR);
     conn_drop_queue(c);
     event_del(c->writable);
     event_del(c->send_again);
+    if (c->resting)
+        event_del(c->read_again);
+    c->resting = false;
     conn_listen_again(c);
 }
 
@@ -449,7 +453,7 @@ static void conn_rested(evutil_socket_t fd, short what, void *arg) {
 
 void conn_rest(struct conn *c, uint64_t ns) {
     const struct timeval span = clock_timeval(ns);
-    if (c->gone || c->broken || c->resting)
+    if (c->gone || c->broken || c->mute || c->resting)
         return;
     if (!c->read_again)
         c->read_again = event_new(event_get_base(c->readable), -1, 0, conn_rested, c);

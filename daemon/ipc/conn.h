@@ -66,7 +66,8 @@ bool conn_peer_in(const struct conn_peer *peer, gid_t group);
 bool conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
 /* Whether output waits for the client to read; drained tells when none does any more. */
 bool conn_lags(const struct conn *c);
-/* Nothing more is read of the client for so long; what it sends waits in its socket. */
+/* Nothing more is read of the client for so long; what it sends waits in its socket. One that has
+ * gone does not rest. */
 void conn_rest(struct conn *c, uint64_t ns);
 /* Nothing more is read of the client until each wait(true) has had its wait(false): something of
  * what it sent is still to be done with. */
