@@ -32,13 +32,19 @@ static int set_option(int fd, int option, int value) {
     return setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
 }
 
+/* That the client has closed with something of ours unread the kernel says once, at any time,
+ * before what it still has of the client. */
 static ssize_t receive(int fd, void *buf, size_t size, int flags, bool *has_fds) {
     struct iovec iov = {.iov_base = buf, .iov_len = size};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    bool told = false, again;
     ssize_t n;
-    do
+    do {
         n = recvmsg(fd, &msg, flags | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+        bool reset = n < 0 && errno == ECONNRESET;
+        again = n < 0 && (errno == EINTR || (reset && !told));
+        told |= reset;
+    } while (again);
     *has_fds = n >= 0 && (msg.msg_flags & MSG_CTRUNC);
     return n;
 }
@@ -91,8 +97,6 @@ int client_socket_read(struct client_socket *s, void *buf, size_t *size) {
     size_t room = *size;
     *size = 0;
     ssize_t n = receive(s->visit.fd, buf, room, MSG_PEEK, &has_fds);
-    if (n < 0 && errno == ECONNRESET) /* the kernel says that once, before what it still has */
-        n = receive(s->visit.fd, buf, room, MSG_PEEK, &has_fds);
     if (n < 0)
         return errno == EAGAIN ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
     if (has_fds)
@@ -112,8 +116,8 @@ void client_socket_take(struct client_socket *s, client_socket_taken *taken, voi
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* After the shutdown. A stream has no empty packets; its end is seen as credentials, too. The first
- * receive may tell of an error instead, once; what cannot be known counts as unread. */
+/* After the shutdown. A stream has no empty packets; its end is seen as credentials, too. What
+ * cannot be known counts as unread. */
 static bool anything_unread(const struct client_socket *s) {
     int fd = s->visit.fd;
     bool has_fds;
@@ -121,8 +125,6 @@ static bool anything_unread(const struct client_socket *s) {
     if (!s->stream && set_option(fd, SO_PASSCRED, 1))
         return true;
     ssize_t n = receive(fd, &byte, 1, MSG_PEEK, &has_fds);
-    if (n < 0)
-        n = receive(fd, &byte, 1, MSG_PEEK, &has_fds);
     return n != 0 || has_fds;
 }
 

@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <event2/event.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { FLOOD = 150 };
@@ -135,6 +136,28 @@ Test(conn_flood, who_goes_while_answers_wait_for_him_is_heard_to_the_end) {
     client_says(FLOOD);
     client_goes();
     expect_all_read(FLOOD);
+}
+
+/* In the place of libc's. The client may go between a look at a packet and its receive. */
+static bool goes_after_look;
+
+ssize_t recvmsg(int fd, struct msghdr *msg, int flags) {
+    if (goes_after_look && !(flags & MSG_PEEK)) {
+        goes_after_look = false;
+        client_goes();
+    }
+    return syscall(SYS_recvmsg, fd, msg, flags);
+}
+
+Test(conn_flood, who_leaves_answers_unread_between_look_and_receive_is_heard_to_the_end) {
+    answers = true;
+    client_says(5);
+    while (packets < 5)
+        pass();
+    client_says(FLOOD);
+    goes_after_look = true;
+    expect_all_read(FLOOD + 5);
+    cr_expect(!goes_after_look);
 }
 
 Test(conn_flood, who_goes_while_he_has_to_rest_is_heard_to_the_end_without_a_rest) {
