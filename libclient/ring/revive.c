@@ -231,7 +231,8 @@ static void revive_await_answer(struct rdmad_ring *r) {
  * completions when it could have been tried does not count. */
 static bool revive_put_off(struct rdmad_ring *r, uint64_t began_ns) {
     struct rdmad_session *s = r->session;
-    uint64_t now = rdmad_monotonic_ns(), late = began_ns - r->again.next_ns;
+    uint64_t now = rdmad_monotonic_ns(), next_ns = r->again.next_ns;
+    uint64_t late = began_ns > next_ns ? began_ns - next_ns : 0; /* an answer may be early */
     if (!r->again.since_ns)
         r->again.since_ns = now;
     else if (late > LEFT_ALONE_NS)

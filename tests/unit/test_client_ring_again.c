@@ -224,6 +224,36 @@ static void answer_late(void) {
         close(fds[i]);
 }
 
+static void refuse_late(void) {
+    struct rdmad_msg_error e = {.text = "as the test has it"};
+    fake_send(&fake, RDMAD_MSG_RING_CREATE | RDMAD_MSG_REPLY, asked_last, RDMAD_E_LIMIT, &e,
+              sizeof(e), NULL, 0);
+}
+
+/* Looks until it is asked for, or until that is answered. */
+static void look_until(bool asked) {
+    const struct rdmad_cqe *cqe;
+    for (unsigned i = 0; i < 5000 && !!ring->making != asked; i++) {
+        cr_assert_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN, "%s", s->lost_text);
+        usleep(1000);
+    }
+    cr_assert_eq(!!ring->making, asked);
+}
+
+/* The answer is looked at before the time that was set for another look. */
+Test(ring_again, how_long_a_ring_is_tried_does_not_grow_by_an_answer_that_is_early) {
+    next_one_is_silent();
+    look_until(true);
+    refuse_late();
+    look_until(false);
+    look_until(true);
+    uint64_t since_ns = ring->again.since_ns;
+    ring->again.next_ns += 60000 * RDMAD_NS_PER_MS;
+    refuse_late();
+    look_until(false);
+    cr_expect_eq(ring->again.since_ns, since_ns);
+}
+
 Test(ring_again, who_looks_for_completions_does_not_wait_for_a_daemon_that_hangs) {
     const struct rdmad_cqe *cqe;
     next_one_is_silent();
