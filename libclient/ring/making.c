@@ -26,16 +26,18 @@ struct rdmad_making {
     uint64_t since_ns;
 };
 
+/* Whoever forks leaves a child that does the same with what it finds (rdmad_making_in_child). */
 static void making_close_fds(struct rdmad_making *m) {
     for (unsigned i = 0; i < RDMAD_RING_FDS; i++) {
-        if (m->made.fds[i] >= 0)
-            close(m->made.fds[i]);
+        int fd = __atomic_exchange_n(&m->made.fds[i], -1, __ATOMIC_ACQ_REL);
+        if (fd >= 0) /* it has no number any more: soon that may be another's */
+            close(fd);
     }
 }
 
 static void making_free(struct rdmad_ring *r) {
-    free(r->making);
-    r->making = NULL;
+    struct rdmad_making *m = __atomic_exchange_n(&r->making, NULL, __ATOMIC_ACQ_REL);
+    free(m); /* a child does not look into it any more */
 }
 
 static void making_fill(struct rdmad_session *s, const struct rdmad_call *call, void *request) {
@@ -56,8 +58,8 @@ static int making_begin(struct rdmad_ring *r) {
                                   .fds = m->made.fds, .nfds = RDMAD_RING_FDS, .fill = making_fill,
                                   .one_try = true};
     m->since_ns = rdmad_monotonic_ns();
+    __atomic_store_n(&r->making, m, __ATOMIC_RELEASE); /* a child finds what is answered at once */
     int rc = rdmad_control_begin(s, &m->call);
-    r->making = m;
     if (rc)
         making_free(r);
     if (rc == RDMAD_E_DAEMON_LOST)
