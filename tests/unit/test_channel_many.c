@@ -400,3 +400,39 @@ Test(channel_many, of_ends_that_begin_anew_some_are_looked_at_in_a_turn) {
         rig_ring_free(&ring[n]);
     rig_down(&rig);
 }
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+Test(channel_many, of_a_session_that_ends_no_channel_tries_in_vain_again_and_again) {
+    struct rig_answer dropped = {0};
+    struct rig_client ring[2];
+    struct worker *w;
+    unsigned turns = 0;
+    count = 400;
+    up(chan_local_up);
+    many_up();
+    w = &rig.plane[HERE]->worker[0];
+    for (unsigned k = 0; k < 2; k++) {
+        rig_ring_up(&c.end[B].client, &ring[k], 4096, 4096);
+        for (unsigned i = 0; i < 10 * count; i++) {
+            struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_RECV, 0, 8, i);
+            sqe.lease = handle(i % count);
+            rig_put(&ring[k], &sqe);
+        }
+        rig_settle(&rig);
+    }
+    plane_session_drop(c.end[B].client.session, rig_done, &dropped);
+    while (worker_turn(w, sim_now())) {
+        cr_assert(list_empty(&w->channels->run), "some have a turn in vain");
+        turns++;
+    }
+    cr_assert_geq(turns, 20 * count / 256);
+    cr_assert_leq(turns, 20 * count / 256 + 8);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    rig_client_free(&c.end[B].client);
+    c.end[B].client.session = NULL;
+    for (unsigned k = 0; k < 2; k++)
+        rig_ring_free(&ring[k]);
+    chan_down(&c);
+    rig_down(&rig);
+}

@@ -166,6 +166,7 @@ struct op_channel {
     struct id_node number_node; /* among the worker's, */
     struct list run_node;       /* those with something to do, */
     struct list anew_node;      /* and those that began anew */
+    struct list unended_node;   /* in session->unended */
     uint32_t kind;
     uint32_t ops;                         /* SENDs and RECVs not ended */
     struct plane_channel_stats *stats;    /* the control thread's, until the end is done */
@@ -202,9 +203,10 @@ struct op_channel {
 /* What a worker knows of channels. */
 struct channels {
     struct ids by_number;
-    struct list run;  /* with something to do */
-    struct list anew; /* of which an end began anew: keys of what they send are to be new */
-    struct list full; /* of struct op_lane: with channels that wait for room on its link */
+    struct list run;     /* with something to do */
+    struct list anew;    /* of which an end began anew: keys of what they send are to be new */
+    struct list full;    /* of struct op_lane: with channels that wait for room on its link */
+    struct list unended; /* of struct op_session: with channels that wait for ends_may */
     struct slab sends, arrivals;
     struct channel_letter *spare_letters; /* by next */
     unsigned spares;                      /* how many */

@@ -23,9 +23,13 @@ struct op_channel *channel_find(const struct worker *w, uint64_t number) {
 }
 
 bool channel_may_end(struct op_channel *ch) {
-    if (ends_may(ch->session))
+    struct op_session *s = ch->session;
+    if (ends_may(s))
         return true;
-    channel_touch(ch);
+    if (list_empty(&ch->unended_node))
+        list_append(&s->unended, &ch->unended_node);
+    if (list_empty(&s->unended_node))
+        list_append(&ch->worker->channels->unended, &s->unended_node);
     return false;
 }
 

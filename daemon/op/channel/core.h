@@ -24,7 +24,7 @@ static inline void channel_off_lane(struct op_channel *ch) { /* it has no way by
     list_remove(&ch->anew_node);
     ch->lane = NULL;
 }
-bool channel_may_end(struct op_channel *ch); /* ends_may; if not, it gets another turn */
+bool channel_may_end(struct op_channel *ch); /* ends_may; if not, it gets another turn then */
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);
 /* The other end is gone: it said so, or its daemon lies, or its peer is lost (why is NULL if the
  * control thread knows). The ops end in the channel's next turn. */

@@ -22,6 +22,7 @@ int channels_init(struct worker *w) {
     list_init(&all->run);
     list_init(&all->anew);
     list_init(&all->full);
+    list_init(&all->unended);
     slab_init(&all->sends, sizeof(struct op_send), w->control);
     slab_init(&all->arrivals, sizeof(struct op_arrival), w->control);
     w->channels = all;
@@ -61,6 +62,7 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     ch->in.rollback = CLOCK_NEVER;
     list_init(&ch->run_node);
     list_init(&ch->anew_node);
+    list_init(&ch->unended_node);
     list_init(&ch->lane_node);
     list_init(&ch->full_node);
     list_init(&ch->out.waiting);
@@ -154,6 +156,7 @@ void op_channel_forget(struct op_channel *ch) {
     ch->session = NULL;
     channels_remove(ch);
     list_remove(&ch->run_node);
+    list_remove(&ch->unended_node);
     channel_off_lane(ch);
     channel_posts_gone(ch);
 }
@@ -184,4 +187,5 @@ void channels_session_gone(struct worker *w, struct op_session *s) {
     (void)w;
     for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
         op_channel_forget(ch);
+    list_remove(&s->unended_node);
 }

@@ -153,6 +153,7 @@ static unsigned turn_run(struct op_channel *ch, bool *again) {
 static unsigned channel_turn(struct op_channel *ch, struct list *later) {
     bool again = false;
     list_remove(&ch->run_node);
+    list_remove(&ch->unended_node);
     ch->due.full = false;
     unsigned work = turn_run(ch, &again);
     if (!ch->due.full) {
@@ -200,6 +201,29 @@ static unsigned full_lanes_run(struct worker *w, struct list *later) {
     return work;
 }
 
+/* Those of a session that have more ops to end, until one of them has some left again: the others
+ * would as well. */
+static unsigned session_run(struct op_session *s, struct list *later) {
+    unsigned work = 0;
+    for (struct list *pos; (pos = list_first(&s->unended));) {
+        work += channel_turn(list_entry(pos, struct op_channel, unended_node), later);
+        if (!list_empty(pos))
+            break;
+    }
+    return work;
+}
+
+static unsigned unended_run(struct worker *w, struct list *later) {
+    unsigned work = 0;
+    list_for_each_safe (pos, &w->channels->unended) {
+        struct op_session *s = list_entry(pos, struct op_session, unended_node);
+        work += session_run(s, later);
+        if (list_empty(&s->unended))
+            list_remove(pos);
+    }
+    return work;
+}
+
 /* A peer may begin anew whenever it likes. What it is told meanwhile keeps to what it said last,
  * and new keys may come later. */
 static unsigned anew_run(struct worker *w) {
@@ -218,6 +242,7 @@ unsigned channels_run(struct worker *w) {
     list_init(&later);
     w->channels->acks_wait = 0;
     unsigned work = anew_run(w);
+    work += unended_run(w, &later);
     work += full_lanes_run(w, &later);
     for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
         list_splice(&now, run);

@@ -117,7 +117,9 @@ struct op_session {
     uint64_t id;
     void *cookie;
     struct slots rings, pools, leases;
-    struct slots channels;    /* of struct op_channel, by the session's handles */
+    struct slots channels;    /* of struct op_channel, by the session's handles, */
+    struct list unended;      /* and by unended_node those that have more ops to end; */
+    struct list unended_node; /* while there are some: in worker->channels->unended */
     struct list grants;       /* of struct op_grant: leases that it granted */
     struct list shares;       /* of struct op_share, one a route */
     struct list every_ring;   /* of struct op_ring, those being dropped too */

@@ -77,6 +77,8 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, struct use
     list_init(&s->quiet);
     list_init(&s->hot_node);
     list_init(&s->throttled);
+    list_init(&s->unended);
+    list_init(&s->unended_node);
     list_init(&s->violated_node);
     list_init(&s->untaken_node);
     list_init(&s->shares);
