@@ -259,12 +259,16 @@ static int accept_first(struct rdmad_service *service, int timeout_ms, rdmad_cha
     }
 }
 
+/* CLOSED would be of the service: older daemons pass it on from who has connected. */
 static int accept_this(struct rdmad_service *service, const struct rdmad_incoming *who,
                        int timeout_ms, rdmad_channel **out) {
     const uint64_t time_ns = accept_time_ns(timeout_ms, rdmad_deadline_ns(timeout_ms));
     struct rdmad_incoming claimed;
     int rc = incoming_claim_this(service, who, &claimed);
-    return rc ? rc : incoming_claimed_accept(service, &claimed, time_ns, out);
+    if (rc)
+        return rc;
+    rc = incoming_claimed_accept(service, &claimed, time_ns, out);
+    return rc == RDMAD_E_CLOSED ? RDMAD_E_PEER_LOST : rc;
 }
 
 int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,

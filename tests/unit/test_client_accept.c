@@ -84,12 +84,23 @@ Test(accept, ends_for_what_is_wrong_here) {
     }
 }
 
-Test(accept, of_one_says_what_became_of_that) {
+static int of_one(int status) {
     struct rdmad_incoming who = RDMAD_INCOMING_INIT;
-    answer.status = RDMAD_E_UNREACHABLE;
+    answer.status = status;
     somebody_connects(7);
-    cr_assert_eq(rdmad_next_incoming(service, 1000, &who), 0);
-    cr_expect_eq(rdmad_accept(service, &who, -1, &channel), RDMAD_E_UNREACHABLE);
+    cr_assert_eq(rdmad_next_incoming(service, 10000, &who), 0);
+    return rdmad_accept(service, &who, -1, &channel);
+}
+
+Test(accept, of_one_says_what_became_of_that) {
+    cr_expect_eq(of_one(RDMAD_E_UNREACHABLE), RDMAD_E_UNREACHABLE);
+}
+
+/* An older daemon passes that on. */
+Test(accept, of_one_who_has_closed_is_not_that_the_service_was) {
+    cr_expect_eq(of_one(RDMAD_E_CLOSED), RDMAD_E_PEER_LOST);
+    cr_expect_not_null(strstr(rdmad_last_error(s), "did not come to a channel"), "%s",
+                       rdmad_last_error(s));
 }
 
 /* ---- how long it lasts ---------------------------------------------------------------------- */

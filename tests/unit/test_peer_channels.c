@@ -323,6 +323,38 @@ Test(peer_channels, whatever_it_says_of_its_end_is_no_word_of_ours) {
     cr_expect_eq(done.code, RDMAD_E_PEER_LOST);
 }
 
+/* That would be the end of the service. */
+Test(peer_channels, nor_is_that_it_has_closed_before_there_was_a_channel) {
+    bound();
+    say_end(in, REF, true, RDMAD_E_CLOSED);
+    AWAIT(fake_pending(FAKE_CHANNEL_END) == 1);
+    fake_answer_all();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, RDMAD_E_PEER_LOST);
+}
+
+/* Nor what it answers to our HELLO. */
+Test(peer_channels, whoever_is_dialled_back_ends_no_accept_of_others) {
+    static const int codes[] = {RDMAD_E_LIMIT,  RDMAD_E_SHUTDOWN, RDMAD_E_DAEMON_LOST,
+                                RDMAD_E_CLOSED, RDMAD_E_INTERNAL, RDMAD_E_UNREACHABLE};
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        bool told = codes[i] == RDMAD_E_UNREACHABLE;
+        done = (struct rig_done){0};
+        asked();
+        accept_it();
+        out = raw_accept(listener);
+        raw_expect(out, PEER_MSG_HELLO);
+        struct peer_msg bye = {.type = PEER_MSG_BYE, .bye = {codes[i], "go away"}};
+        raw_send(out, &bye);
+        AWAIT(done.calls == 1);
+        cr_expect_eq(done.code, told ? codes[i] : RDMAD_E_PEER_LOST, "%d: %d", codes[i], done.code);
+        cr_expect_not_null(strstr(done.text, "go away"), "%s", done.text);
+        raw_close(out);
+        say_goodbye(in);
+        settle();
+    }
+}
+
 Test(peer_channels, who_asked_may_give_up_while_bound) {
     bound();
     say_end(in, REF, true, RDMAD_E_CANCELED);

@@ -49,6 +49,16 @@ static struct chan *chan_of_asker(struct peer *p, uint64_t ref) {
     return NULL;
 }
 
+/* What the end of c's way is to its program, for what its peer says. Who connects is told why it
+ * does not come to a channel; whoever accepts asks nobody, and has only to hear that this one does
+ * not come: an accept ends for what is wrong here, and with CLOSED if its service was closed. */
+static int chan_reason(const struct chan *c, int said) {
+    bool open = c->stage >= CHAN_LIVE;
+    if (said == RDMAD_E_CANCELED || (said == RDMAD_E_CLOSED && (open || c->again || !c->acceptor)))
+        return said;
+    return open || c->acceptor ? RDMAD_E_PEER_LOST : said;
+}
+
 void chan_take_end(struct peer *p, const struct peer_msg *msg) {
     const struct peer_chan_end *m = &msg->chan_end;
     struct chan *c = m->mine ? chan_of_asker(p, m->ref) : chan_by_number(p, m->ref);
@@ -65,21 +75,21 @@ void chan_take_end(struct peer *p, const struct peer_msg *msg) {
     error_set(&why, known ? m->reason : RDMAD_E_PEER_LOST, "%s", m->text);
     if (!known && chan_leave(c, &why))
         return;
-    /* Who connects is told why it does not come to a channel; whoever accepts asks nobody. */
-    bool believed = known || (!c->acceptor && c->stage != CHAN_LIVE);
-    channel_end(c->channel, believed ? m->reason : RDMAD_E_PEER_LOST, m->text);
+    channel_end(c->channel, chan_reason(c, m->reason), m->text);
 }
 
-/* The way ends, since one of its connections is lost. */
+/* The way ends, since one of its connections is lost: maybe by what its peer says in a BYE, which
+ * an accept believes if it is that the peer is not reached. */
 static void chan_lose(struct chan *c, const struct error *lost) {
     bool young = c->stage == CHAN_WAITING || c->stage == CHAN_DIALLING;
+    bool told = young && (!c->acceptor || lost->code == RDMAD_E_UNREACHABLE);
     if (c->stage == CHAN_OFFERED) {
         incoming_withdraw(&c->incoming);
         chan_free(c);
         return;
     }
     if (!chan_leave(c, lost))
-        channel_end(c->channel, young ? lost->code : RDMAD_E_PEER_LOST, lost->text);
+        channel_end(c->channel, told ? lost->code : RDMAD_E_PEER_LOST, lost->text);
 }
 
 void chans_lose(struct peer *p, const struct error *why) {
