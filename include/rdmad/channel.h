@@ -45,7 +45,9 @@ RDMAD_API void rdmad_service_set_user(rdmad_service *service, void *user);
 RDMAD_API void *rdmad_service_get_user(const rdmad_service *service);
 /* Who waits is refused; channels that were accepted go on; requested leases end. Other threads may
  * be in rdmad_accept or rdmad_next_incoming: those end with RDMAD_E_CLOSED, or with a channel that
- * was just being made, and this waits for them. NULL is allowed. The object is freed. */
+ * was just being made, and this waits for them: for as long as that may take (rdmad_accept), of an
+ * accept of whoever comes for no more than 5 s or the daemon's default. NULL is allowed. The object
+ * is freed. */
 RDMAD_API void rdmad_service_close(rdmad_service *service);
 /* Gives memory of RDMAD_EVENT_HANDED_OVER back to the budget.
  * Errors: RDMAD_E_RANGE: memory is not of its budget. RDMAD_E_HANDLE: it was not handed over, or
@@ -74,9 +76,9 @@ RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
                                   struct rdmad_incoming *out);
 /* Accepts who, or with NULL the first that comes within timeout_ms (as in rdmad_next_event) and
  * with whom it comes to a channel: who has given up, or whose daemon fails, is not reached, or
- * takes too long, is passed over. That may last for what is left of timeout_ms, for a second if
- * that is more; with 0 and -1 for the daemon's default (lease.attach_timeout_ms). Once timeout_ms,
- * or a second, is over nobody else is tried.
+ * takes too long, is passed over. Making the channel may last for what is left of timeout_ms, for a
+ * second if that is more; with 0 and -1, and with NULL if more than 5 s are left, for the daemon's
+ * default (lease.attach_timeout_ms). Once timeout_ms, or a second, is over nobody else is tried.
  * RDMAD_E_HANDLE: who does not wait (any more): gone, or accepted or rejected before.
  * On success *out is the caller's to rdmad_channel_close.
  * Errors: RDMAD_E_TIMEOUT: nobody came with whom it came to a channel; of who: it took too long.

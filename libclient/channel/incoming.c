@@ -27,6 +27,8 @@
 
 /* Who comes at the last moment is not failed for that: his channel has this long. */
 #define LEAST_MAKE_NS (1000 * RDMAD_NS_PER_MS)
+/* Nor does he hold a long accept of whoever comes: with more left he has the daemon's default. */
+#define MOST_MAKE_NS (5000 * RDMAD_NS_PER_MS)
 
 static bool incoming_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_waiting *w = RDMAD_SOURCE_OF(source, struct rdmad_waiting);
@@ -239,6 +241,12 @@ static uint64_t accept_time_ns(int timeout_ms, uint64_t deadline_ns) {
     return deadline_ns > now + LEAST_MAKE_NS ? deadline_ns - now : LEAST_MAKE_NS;
 }
 
+/* The same of one of many that may come. */
+static uint64_t accept_share_ns(int timeout_ms, uint64_t deadline_ns) {
+    uint64_t time_ns = accept_time_ns(timeout_ms, deadline_ns);
+    return time_ns > MOST_MAKE_NS ? 0 : time_ns;
+}
+
 /* The first whose channel comes to something. */
 static int accept_first(struct rdmad_service *service, int timeout_ms, rdmad_channel **out) {
     const uint64_t deadline_ns = rdmad_deadline_ns(timeout_ms);
@@ -249,7 +257,7 @@ static int accept_first(struct rdmad_service *service, int timeout_ms, rdmad_cha
         rc = incoming_claim_first(service, deadline_ns, &claimed);
         if (rc)
             return rc;
-        rc = incoming_claimed_accept(service, &claimed, accept_time_ns(timeout_ms, deadline_ns),
+        rc = incoming_claimed_accept(service, &claimed, accept_share_ns(timeout_ms, deadline_ns),
                                      out);
         if (!rc || accept_fault_is_ours(service->session, rc))
             return rc;
