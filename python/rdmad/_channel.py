@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import time
 import typing
 import weakref
 
@@ -279,14 +278,15 @@ class Service:
 
     def accept(self, who: typing.Optional[Incoming] = None, timeout_ms: int = -1) -> Channel:
         """A channel to who connects, or to the first that does. timeout_ms: -1 for ever, 0 not at all; TimeoutError.
-        HandleError: that one does not wait any more."""
+        Making a channel to the first that does may take the daemon's default time all the same. HandleError: that one
+        does not wait any more."""
         came: typing.List[typing.Optional[Channel]] = [None]
-        end = time.monotonic() + timeout_ms / 1000
 
         def once(ms: int) -> bool:
-            if self._waits(ms):  # making the channel may take longer than signals may wait
-                left = 0 if timeout_ms < 0 else max(1, int((end - time.monotonic()) * 1000))
-                came[0] = self._accept(NULL, left)
+            if self._waits(ms):
+                # Another thread may take that one, and the next is waited for here. Making the channel may take
+                # longer than signals may wait: it has the daemon's default time.
+                came[0] = self._accept(NULL, 0)
             return came[0] is not None
 
         if who is None:

@@ -292,6 +292,49 @@ class Sessions(Ends):
         self.assertTrue(self.there._use.ended and self.lessee._core.closed)
 
 
+class Services(Ends):
+    def setUp(self):
+        super().setUp()
+        self.service = self.owner.listen("taken")
+
+    def somebody_else_accepts(self):
+        """Whoever connects is another thread's when it comes to the accept."""
+        accepts = threading.Event()
+
+        def accept(*arguments):
+            accepts.set()
+            return lib.rdmad_accept(*arguments)
+
+        def one(*arguments):
+            return lib.rdmad_next_incoming(*arguments) if accepts.is_set() else 0
+
+        self.library(_channel, rdmad_next_incoming=one, rdmad_accept=accept)
+        return accepts
+
+    def test_an_accept_that_another_is_faster_than_does_not_keep_the_service(self):
+        self.instead(_library, "PATIENCE", 5)
+        for timeout_ms in (-1, LONG * 1000):
+            with self.subTest(timeout_ms), self.owner.listen("short") as service:
+                accepts = self.somebody_else_accepts()
+                accept, came = self.begin(lambda: service.accept(timeout_ms=timeout_ms))
+                self.wait(accepts)
+                service.close()
+                accept.join()
+                self.assertIsInstance(came[0], rdmad.HandleError)
+
+    def test_an_accept_that_does_not_wait_does_not_wait_for_the_next(self):
+        times = []
+
+        def accept(service, who, ms, out):
+            times.append(ms)
+            return lib.rdmad_accept(service, who, ms, out)
+
+        self.library(_channel, rdmad_next_incoming=lambda *_: 0, rdmad_accept=accept)
+        with self.assertRaises(TimeoutError):
+            self.service.accept(timeout_ms=0)
+        self.assertEqual(times, [0])
+
+
 class Pools(Ends):
     def test_a_piece_that_comes_while_its_pool_is_closed_keeps_it(self):
         """Nobody viewed the pool when its close began to wait for who allocates."""
