@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* librdmad: an accept of whoever comes goes on with the next when it comes to no channel with one,
  * and ends for what is wrong here. */
-#include "libclient/base/clock.h" /* first: its parameters are named as our globals */
+#include "libclient/channel/service.h" /* first: its parameters are named as our globals */
 
+#include "libclient/base/clock.h"
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static struct {
     int status;
     unsigned after_ms;
 } answer;
-static unsigned accepts;
+static unsigned accepts; /* atomic */
 static struct rdmad_channel_accept_req last;
 
 static bool refuse_the_first(struct fake_daemon *f, const struct rdmad_msg_header *h,
@@ -26,7 +27,7 @@ static bool refuse_the_first(struct fake_daemon *f, const struct rdmad_msg_heade
     if (h->type != RDMAD_MSG_CHANNEL_ACCEPT)
         return false;
     memcpy(&last, body, sizeof(last));
-    accepts++;
+    __atomic_add_fetch(&accepts, 1, __ATOMIC_RELEASE);
     if (last.incoming != 7)
         return false;
     usleep(answer.after_ms * 1000);
@@ -156,11 +157,8 @@ Test(accept, is_over_when_its_time_is_whoever_else_waits) {
 
 /* ---- the service is closed meanwhile --------------------------------------------------------- */
 
-static bool inside;
-
 static void *accept_anybody(void *rc) {
     rdmad_channel *mine;
-    __atomic_store_n(&inside, true, __ATOMIC_RELEASE);
     *(int *)rc = rdmad_accept(service, NULL, -1, &mine);
     cr_expect_not_null(strstr(rdmad_last_error(s), "the service was closed"), "%s",
                        rdmad_last_error(s));
@@ -169,30 +167,36 @@ static void *accept_anybody(void *rc) {
 
 static void *look_at_anybody(void *rc) {
     struct rdmad_incoming who = RDMAD_INCOMING_INIT;
-    __atomic_store_n(&inside, true, __ATOMIC_RELEASE);
     *(int *)rc = rdmad_next_incoming(service, -1, &who);
     return NULL;
 }
 
-static int ends_with(void *(*wait)(void *)) {
+static unsigned users(void) {
+    pthread_mutex_lock(&s->lock);
+    unsigned n = service->users;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+/* It is closed when the thread is at the service, and has asked for so many. */
+static int ends_with(void *(*wait)(void *), unsigned asked) {
     pthread_t thread;
     int rc = 0;
     cr_assert_eq(pthread_create(&thread, NULL, wait, &rc), 0);
-    while (!__atomic_load_n(&inside, __ATOMIC_ACQUIRE))
+    while (users() == 0 || __atomic_load_n(&accepts, __ATOMIC_ACQUIRE) < asked)
         usleep(1000);
-    usleep(50000); /* it sleeps */
     rdmad_service_close(service);
     pthread_join(thread, NULL);
     return rc;
 }
 
 Test(accept, ends_when_the_service_is_closed) {
-    cr_expect_eq(ends_with(accept_anybody), RDMAD_E_CLOSED);
+    cr_expect_eq(ends_with(accept_anybody, 0), RDMAD_E_CLOSED);
     cr_expect_eq(accepts, 0);
 }
 
 Test(accept, nobody_comes_to_a_service_that_is_closed) {
-    cr_expect_eq(ends_with(look_at_anybody), RDMAD_E_CLOSED);
+    cr_expect_eq(ends_with(look_at_anybody, 0), RDMAD_E_CLOSED);
 }
 
 /* The close has to wait for it: it looks at the service once more. */
@@ -200,6 +204,6 @@ Test(accept, that_tries_somebody_when_the_service_is_closed_ends_then) {
     answer.status = RDMAD_E_UNREACHABLE;
     answer.after_ms = 300;
     somebody_connects(7);
-    cr_expect_eq(ends_with(accept_anybody), RDMAD_E_CLOSED);
+    cr_expect_eq(ends_with(accept_anybody, 1), RDMAD_E_CLOSED);
     cr_expect_eq(accepts, 1);
 }

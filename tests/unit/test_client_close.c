@@ -4,6 +4,7 @@
 #include "libclient/base/session.h" /* first: its parameters are named as our globals */
 
 #include "libclient/base/clock.h"
+#include "libclient/channel/channel.h"
 #include "libclient/control/event_queue.h"
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
@@ -48,13 +49,16 @@ Test(channel_close, says_that_sends_were_not_taken_in_time_and_closes_neverthele
 
 /* ---- while another thread receives ---------------------------------------------------------- */
 
-static bool slow, begun; /* atomic: rings are made slowly; one is being made */
+static struct rdmad_channel *leaves; /* atomic: no ring is made before this is being closed */
+static bool begun;                   /* atomic: one is being made */
 
-static bool make_rings_slowly(struct fake_daemon *f, const struct rdmad_msg_header *h,
-                              const void *body) {
-    if (h->type == RDMAD_MSG_RING_CREATE && __atomic_load_n(&slow, __ATOMIC_ACQUIRE)) {
+static bool make_rings_later(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                             const void *body) {
+    const struct rdmad_channel *c = __atomic_load_n(&leaves, __ATOMIC_ACQUIRE);
+    if (h->type == RDMAD_MSG_RING_CREATE && c) {
         __atomic_store_n(&begun, true, __ATOMIC_RELEASE);
-        usleep(200000);
+        while (rdmad_object_is(&c->object, RDMAD_KIND_CHANNEL))
+            usleep(1000);
     }
     return count_closes(f, h, body);
 }
@@ -100,10 +104,10 @@ static void *ask_it(void *arg) {
 static struct ask closed_meanwhile(int (*it)(rdmad_channel *channel)) {
     struct ask a = {.it = it};
     pthread_t thread;
-    fake.hook = make_rings_slowly;
+    fake.hook = make_rings_later;
     cr_assert_eq(rdmad_connect(s, "rdmad://h:1/x", 0, 0, &a.channel), 0);
     rig_play(refuse_messages);
-    __atomic_store_n(&slow, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&leaves, a.channel, __ATOMIC_RELEASE);
     cr_assert_eq(pthread_create(&thread, NULL, ask_it, &a), 0);
     while (!__atomic_load_n(&begun, __ATOMIC_ACQUIRE))
         usleep(1000);
