@@ -66,6 +66,7 @@ struct known {
     uint64_t ended_ago_ns;
     uint32_t rights;
     bool found;
+    bool closing;                   /* the channel, here */
     bool requested;                 /* of a service */
     bool away;                      /* the lease: its rdmad was restarted, and has not got it yet */
     int left;                       /* the channel: why it has not outlived its rdmad, or 0 */
@@ -80,6 +81,7 @@ static void explain_know_channel(const struct rdmad_ring *r, uint64_t handle, st
     const struct rdmad_channel *c = rdmad_channel_find(r->session, handle);
     if (c) {
         k->found = true;
+        k->closing = !rdmad_object_is(&c->object, RDMAD_KIND_CHANNEL);
         k->length = c->max_message;
         memcpy(k->node, c->peer_node, sizeof(k->node));
         k->left = c->left ? c->closed : 0;
@@ -194,7 +196,7 @@ static void explain_missing(struct sentence *s, const struct rdmad_cqe *cqe,
                             const struct known *k) {
     if (cqe->opcode == RDMAD_OP_CANCEL)
         sentence_add(s, ": no op with that user_data is in flight on the ring");
-    else if (is_message(cqe->opcode) && !k->found)
+    else if (is_message(cqe->opcode) && (!k->found || k->closing))
         sentence_add(s, ": the channel was closed here before rdmad took the op");
     else
         sentence_add(s, ": the buffer's pool was destroyed before rdmad took the op");

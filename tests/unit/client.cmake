@@ -12,7 +12,7 @@ endforeach()
 rdmad_test(unit_client_away unit/test_client_away.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common rdmad_test_support -Wl,--wrap=rdmad_resume_next_ns LABELS unit)
 rdmad_test(unit_client_close unit/test_client_close.c unit/client_rig.c unit/fake_daemon.c
-  LINK librdmad_static rdmad_common rdmad_test_support -Wl,--wrap=rdmad_object_retire LABELS unit)
+  LINK librdmad_static rdmad_common rdmad_test_support -Wl,--wrap=rdmad_object_retire,--wrap=rdmad_rings_taken LABELS unit)
 rdmad_test(unit_client_fork unit/test_client_fork.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common rdmad_test_support -Wl,--wrap=pthread_mutex_lock LABELS unit)
 foreach(test chain_resume channel_resume left pool_resume recv_resume)

@@ -50,7 +50,7 @@ Test(channel_close, says_that_sends_were_not_taken_in_time_and_closes_neverthele
 /* ---- while another thread receives ---------------------------------------------------------- */
 
 static struct rdmad_channel *leaves; /* atomic: no ring is made before this is being closed */
-static bool begun;                   /* atomic: one is being made */
+static bool begun, ended;            /* atomic: one is being made; what waited for it is over */
 
 static bool make_rings_later(struct fake_daemon *f, const struct rdmad_msg_header *h,
                              const void *body) {
@@ -61,6 +61,16 @@ static bool make_rings_later(struct fake_daemon *f, const struct rdmad_msg_heade
             usleep(1000);
     }
     return count_closes(f, h, body);
+}
+
+/* The library's. The close gets no further before the other call is over. */
+bool __real_rdmad_rings_taken(struct rdmad_session *session, uint64_t channel);
+bool __wrap_rdmad_rings_taken(struct rdmad_session *session, uint64_t channel);
+
+bool __wrap_rdmad_rings_taken(struct rdmad_session *session, uint64_t channel) {
+    while (leaves && !__atomic_load_n(&ended, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    return __real_rdmad_rings_taken(session, channel);
 }
 
 /* As of a daemon that knows no such channel. */
@@ -97,6 +107,7 @@ static void *ask_it(void *arg) {
     struct ask *a = arg;
     a->rc = a->it(a->channel);
     snprintf(a->said, sizeof(a->said), "%s", rdmad_last_error(s));
+    __atomic_store_n(&ended, true, __ATOMIC_RELEASE);
     return NULL;
 }
 
