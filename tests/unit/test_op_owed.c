@@ -101,6 +101,17 @@ Test(op_owed, some_of_them_are_tried_each_millisecond) {
     down();
 }
 
+/* The first, which would be tried next, has something new before each try. */
+Test(op_owed, one_that_has_something_new_keeps_its_place) {
+    cr_assert_eq(looks_after(NSEC_PER_MSEC), 64);
+    answer_one(64); /* the next of those that are left */
+    rest.until_ns = 0;
+    cr_assert_eq(looks_after(NSEC_PER_MSEC), 64);
+    char byte;
+    cr_assert_eq(recv(ring[64].fds[2], &byte, 1, MSG_DONTWAIT), 1, "it was put behind the others");
+    down();
+}
+
 Test(op_owed, what_is_completed_meanwhile_is_published) {
     answer_one(3);
     answer_one(3);

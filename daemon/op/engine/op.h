@@ -177,7 +177,8 @@ struct op_ring {
     struct ring *ring;
     uint64_t session_id, handle; /* for probes: as its client knows it */
     struct list node;            /* in one of its session's lists, or in worker->parked */
-    struct list dirty_node;      /* in worker->dirty: to be flushed this turn; or in owed */
+    struct list dirty_node;      /* in worker->dirty: to be flushed this turn */
+    struct list owed_node;       /* in worker->owed: the longer it was not tried, the sooner */
     struct list prompt_node;     /* in worker->prompt; prompt.h, as the next */
     uint32_t looks_in_vain;      /* in a row */
     uint64_t last_bytes;         /* of the op that was the last under way; UINT64_MAX: not such

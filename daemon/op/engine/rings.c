@@ -31,13 +31,15 @@ bool ring_publish(const struct op_ring *r, bool owed) {
  * something new, or the wakeup is tried again (owed). */
 static void flush(struct worker *w, bool owed) {
     list_for_each_safe (pos, &w->dirty) {
-        const struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
+        struct op_ring *r = list_entry(pos, struct op_ring, dirty_node);
         ring_tell_crowded(r->ring, w->spin.crowd.crowded);
         if (ring_publish(r, owed))
             counter_add(&w->counters.wakeups_sent, 1);
         list_remove(pos);
-        if (r->ring->wakeup_owed)
-            list_append(&w->owed, pos);
+        if (!r->ring->wakeup_owed)
+            list_remove(&r->owed_node);
+        else if (list_empty(&r->owed_node))
+            list_append(&w->owed, &r->owed_node);
     }
 }
 
@@ -47,7 +49,7 @@ void rings_flush(struct worker *w) {
     if (owed)
         w->owed_ns = w->now_ns + OWED_NS;
     for (unsigned n = 0; owed && n < OWED_TRIES && (pos = list_pop(&w->owed)); n++)
-        list_append(&w->dirty, pos);
+        rings_dirty(w, list_entry(pos, struct op_ring, owed_node));
     flush(w, owed);
 }
 

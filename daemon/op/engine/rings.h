@@ -9,10 +9,8 @@
 
 /* It is flushed at the end of the turn, or between two slices of it. */
 static inline void rings_dirty(struct worker *w, struct op_ring *r) {
-    if (!list_empty(&r->dirty_node) && !r->ring->wakeup_owed)
-        return;
-    list_remove(&r->dirty_node); /* it may be in owed */
-    list_append(&w->dirty, &r->dirty_node);
+    if (list_empty(&r->dirty_node))
+        list_append(&w->dirty, &r->dirty_node);
 }
 void rings_flush(struct worker *w);
 void rings_flush_early(struct worker *w); /* in mid-turn: no wakeup that is owed is tried */

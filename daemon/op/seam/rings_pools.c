@@ -47,7 +47,7 @@ static void add_ring(struct call *c) {
 static void free_ring(struct worker *w, struct op_ring *r) {
     assert(r->inflight == 0 && list_empty(&r->ops) && list_empty(&r->waits) &&
            list_empty(&r->doomed));
-    if (!list_empty(&r->dirty_node))
+    if (!list_empty(&r->dirty_node) || !list_empty(&r->owed_node))
         ring_publish(r, true);
     r->ring->wakeup_cost.rest = NULL;
     watch_ring_remove(w, r);
@@ -57,6 +57,7 @@ static void free_ring(struct worker *w, struct op_ring *r) {
     list_remove(&r->fence_node);
     list_remove(&r->doorbell.node);
     list_remove(&r->dirty_node);
+    list_remove(&r->owed_node);
     prompt_forget(r);
     list_remove(&r->node);
     free(r);
@@ -101,6 +102,7 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     r->last_bytes = UINT64_MAX;
     list_init(&r->node);
     list_init(&r->dirty_node);
+    list_init(&r->owed_node);
     list_init(&r->prompt_node);
     list_init(&r->session_node);
     list_init(&r->ops);
