@@ -37,6 +37,8 @@ ssize_t raw_recv_try(int fd, void *data, size_t n);
 bool raw_closed(struct pair *p, int fd); /* turns until it is closed by the engine; 10 s */
 
 extern size_t raw_largest_recv; /* what any recv asked for at most */
+/* How often anybody sent, and of that to a socket that was full. */
+extern unsigned raw_sends, raw_vain_sends;
 
 void raw_frame(struct pair *p, int fd, const struct frame *f);
 struct frame raw_answer(struct pair *p, int fd);

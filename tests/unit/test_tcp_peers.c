@@ -9,6 +9,7 @@
 #include "tests/support/runner.h"
 #include "tests/unit/tcp_raw.h"
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -359,6 +360,7 @@ Test(tcp_peers, who_goes_to_sleep_looks_at_what_was_posted_after_the_poll) {
 
 struct asker {
     int fd;
+    const struct tcp_conn *conn; /* at the owner */
     uint32_t op;
     uint64_t wanted, got; /* bytes of answers */
 };
@@ -402,8 +404,8 @@ static void turn_and_sleep(struct pair *p) {
 static struct asker asker_up(struct pair *p) {
     const int bytes = 16 << 10;
     struct asker a = {.fd = raw_dial_as(p, LESSEE)};
-    int fd = last_of(p, LESSEE)->conn.fd;
-    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    a.conn = &last_of(p, LESSEE)->conn;
+    cr_assert_eq(setsockopt(a.conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
     return a;
 }
 
@@ -446,4 +448,120 @@ Test(tcp_peers, who_goes_to_sleep_is_woken_by_whatever_a_connection_waits_for) {
     for (unsigned i = 0; i < EACH; i++)
         close(a[i].fd);
     pair_close(&p);
+}
+
+/* ---- who does not read -------------------------------------------------------------------- */
+
+#define CROWD 40u
+#define UNREAD 12u /* large READs of each, more than its sockets hold */
+#define FEW 16u    /* sends that a poll tries in vain, at most */
+
+/* So many ask, and read nothing, until the owner's sockets take no more. */
+static void crowd_up(struct pair *p, struct asker *a, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        a[i] = asker_up(p);
+    for (unsigned i = 0; i < count * UNREAD; i++)
+        ask_more(p, &a[i % count], LARGE);
+    for (unsigned quiet = 0; quiet < 100;)
+        quiet = pair_turn(p) ? 0 : quiet + 1;
+}
+
+static bool comes(int fd, short events, int timeout_ms) {
+    struct pollfd p = {.fd = fd, .events = events};
+    return poll(&p, 1, timeout_ms) == 1;
+}
+
+static bool owner_wakes(struct pair *p) {
+    return comes(fabric_tcp.wait_fd(p->owner.fabric), POLLIN, 1000);
+}
+
+/* It reads what is there, and the next poll sends it more. */
+static void expect_sent_by_next_poll(struct pair *p, struct asker *a) {
+    uint64_t until_ns = clock_now_ns() + 10 * NSEC_PER_SEC;
+    while (!comes(a->conn->fd, POLLOUT, 0))
+        cr_assert(clock_now_ns() < until_ns && !has_all(a));
+    unsigned went = raw_sends - raw_vain_sends;
+    fabric_tcp.poll(p->owner.fabric);
+    cr_assert_gt(raw_sends - raw_vain_sends, went, "there is room again, and nothing is sent");
+}
+
+/* The owner is polled when it has to be, as a worker does. */
+static void read_all(struct pair *p, struct asker *a, unsigned count) {
+    uint64_t until_ns = clock_now_ns() + 10 * NSEC_PER_SEC;
+    for (unsigned left = 1; left > 0;) {
+        left = 0;
+        for (unsigned i = 0; i < count; i++)
+            left += !has_all(&a[i]);
+        cr_assert_lt(clock_now_ns(), until_ns, "%u are never answered", left);
+        if (left > 0 && is_armed(&p->owner))
+            cr_assert(owner_wakes(p), "it sleeps on answers");
+        fabric_tcp.poll(p->owner.fabric);
+    }
+}
+
+static void crowd_down(struct pair *p, struct asker *a, unsigned count) {
+    read_all(p, a, count);
+    for (unsigned i = 0; i < count; i++)
+        close(a[i].fd);
+    pair_close(p);
+}
+
+Test(tcp_peers, of_many_who_do_not_read_few_are_sent_to_in_a_poll) {
+    static struct asker a[CROWD];
+    struct pair p;
+    pair_open(&p, BIG);
+    crowd_up(&p, a, CROWD);
+    for (unsigned i = 0; i < 100; i++) {
+        unsigned before = raw_vain_sends;
+        fabric_tcp.poll(p.owner.fabric);
+        unsigned sends = raw_vain_sends - before;
+        cr_assert_leq(sends, FEW, "%u sends in a poll to sockets that are full", sends);
+    }
+    crowd_down(&p, a, CROWD);
+}
+
+/* Epoll tells of it, also to who is awake. */
+Test(tcp_peers, one_of_many_who_did_not_read_is_sent_to_as_soon_as_it_does) {
+    static struct asker a[CROWD];
+    struct pair p;
+    pair_open(&p, BIG);
+    crowd_up(&p, a, CROWD);
+    for (unsigned i = 0; i < CROWD; i += 3) {
+        struct top op;
+        op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 64);
+        op_run(&p, &op); /* with traffic epoll is not asked in each poll for that reason alone */
+        expect_sent_by_next_poll(&p, &a[i]);
+    }
+    for (unsigned i = 1; i < CROWD; i += 3) {
+        while (!is_armed(&p.owner))
+            fabric_tcp.poll(p.owner.fabric);
+        expect_sent_by_next_poll(&p, &a[i]);
+    }
+    crowd_down(&p, a, CROWD);
+}
+
+/* As long as its socket has room, epoll would say so each time, and not of others. */
+Test(tcp_peers, epoll_is_not_asked_for_ever_about_one_of_many_who_has_read_all) {
+    static struct asker a[CROWD];
+    struct pair p;
+    pair_open(&p, BIG);
+    crowd_up(&p, a, CROWD);
+    cr_assert(a->conn->events & EPOLLOUT);
+    PAIR_UNTIL(&p, has_all(a));
+    PAIR_UNTIL(&p, a->conn->events == EPOLLIN);
+    crowd_down(&p, a, CROWD);
+}
+
+/* Without epoll, which tells of a socket only when a third of it is free. */
+Test(tcp_peers, few_who_did_not_read_are_sent_to_in_each_poll) {
+    static struct asker a[EACH];
+    struct pair p;
+    pair_open(&p, BIG);
+    crowd_up(&p, a, EACH);
+    for (unsigned i = 0; i < 100; i++) {
+        unsigned before = raw_sends;
+        fabric_tcp.poll(p.owner.fabric);
+        cr_assert_geq(raw_sends - before, 2 * EACH);
+    }
+    crowd_down(&p, a, EACH);
 }

@@ -25,10 +25,24 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
+/* What epoll is to tell of. */
+static uint32_t awaited(const struct tcp_conn *c) {
+    uint32_t events = c->stuck || c->dialling ? EPOLLOUT : 0;
+    return c->blocked || c->dialling || c->held ? events : events | EPOLLIN;
+}
+
+/* The socket may have room again, or is broken, which a send will tell. */
+static void conn_unstick(struct tcp_conn *c) {
+    c->stuck = false;
+    list_remove(&c->sending);
+    conn_wants_send(c);
+}
+
 static void conn_ready(struct source *s, uint32_t events) {
     struct tcp_conn *c = container_of(s, struct tcp_conn, source);
     if (c->closed)
         return;
+    uint32_t stale = events & (EPOLLIN | EPOLLOUT) & ~awaited(c);
     if (c->dialling) {
         c->role->connected(c);
         return;
@@ -38,10 +52,14 @@ static void conn_ready(struct source *s, uint32_t events) {
         conn_lose(c, RDMAD_E_PEER_LOST, "closed by the other side");
         return;
     }
+    if (c->stuck && events & ~(uint32_t)EPOLLIN)
+        conn_unstick(c);
     if (events & ~(uint32_t)EPOLLOUT) {
         conn_heat(c);
         conn_serve(c);
     }
+    if (stale && !c->closed)
+        conn_watch(c); /* or epoll would tell of it again and again, and of others later */
 }
 
 int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
@@ -416,6 +434,14 @@ static ssize_t conn_write(struct tcp_conn *c, size_t *asked) {
     return outq_send(&c->out, c->fd, c->careful ? 1 : UINT32_MAX, asked);
 }
 
+/* It is tried again, or epoll tells when to. What it has queued meanwhile goes along. */
+static void conn_wants_room(struct tcp_conn *c) {
+    list_remove(&c->sending);
+    list_append(&c->tcp->stuck, &c->sending);
+    if (c->tcp->many_stuck)
+        conn_watch(c);
+}
+
 void conn_flush(struct tcp_conn *c) {
     conn_stir(c);
     c->stuck = false;
@@ -438,14 +464,12 @@ void conn_flush(struct tcp_conn *c) {
         if (!c->stuck && c->role->before_send)
             c->role->before_send(c);
     }
-    if (!c->closed && unsent(c))
+    if (!c->closed && c->stuck)
+        conn_wants_room(c);
+    else if (unsent(c))
         conn_wants_send(c);
     if (c->blocked && !c->held && outq_room(&c->out))
         conn_heat(c); /* what waits in staging can go on */
-}
-
-static bool sendable(const struct tcp_conn *c) {
-    return unsent(c) && !c->dialling && !c->greeting;
 }
 
 /* It was left out of a flush, for a budget. Perhaps with nothing in its queue: acknowledgements are
@@ -455,11 +479,7 @@ static bool flush_waits(const struct tcp_conn *c) {
 }
 
 int conn_watch(struct tcp_conn *c) {
-    uint32_t events = 0;
-    if (sendable(c) || c->dialling)
-        events |= EPOLLOUT;
-    if (!c->blocked && !c->dialling && !c->held)
-        events |= EPOLLIN;
+    uint32_t events = awaited(c);
     if (events == c->events)
         return 0;
     struct epoll_event event = {.events = events, .data.ptr = &c->source};

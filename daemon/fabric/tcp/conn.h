@@ -62,7 +62,7 @@ struct tcp_conn {
     bool dialling;        /* not connected yet */
     bool greeting;        /* a link that waits for its welcome: frames may be queued, not sent */
     bool blocked;         /* frames wait in staging, for room in the queue or for a rate (held) */
-    bool stuck;           /* the socket takes no more for now */
+    bool stuck;           /* the socket takes no more for now: it is in tcp.stuck, by sending */
     bool careful;         /* a send faulted: find out which piece */
     bool more;            /* stopped at a budget, or was left out for one */
     bool held;            /* its peer is beyond a rate: not read until a timer */

@@ -65,7 +65,9 @@ struct tcp {
     unsigned handshakes;          /* steps of strangers' in this poll */
     struct list hot;              /* conns that had traffic lately */
     struct list held;             /* conns that are not read until a timer, by hot */
-    struct list sending;          /* conns with something queued */
+    struct list sending;          /* conns with something queued, */
+    struct list stuck;            /* and those whose sockets had no room for it */
+    bool many_stuck;              /* more than are tried at once: epoll is asked about the others */
     struct list stirred;          /* conns of which epoll may not know for what they wait */
     struct list refused;          /* ops refused in post, to be completed by poll */
     struct list ended;            /* ended sources whose memory goes with the next poll */

@@ -332,9 +332,11 @@ void targets_let_go(struct tcp *t, struct tcp_window *w, int reason) {
 static void target_before_send(struct tcp_conn *c) {
     struct tcp_target *t = target_of(c);
     put_acks(t);
-    struct piece *p;
-    for (uint32_t i = c->out.first; (p = outq_next_foreign(&c->out, &i));)
-        if (tcp_look_at_clock(c->tcp) >= ((struct tcp_window *)p->owner)->spec.deadline_ns)
+    uint32_t i = c->out.first;
+    struct piece *p = outq_next_foreign(&c->out, &i);
+    uint64_t now_ns = p ? tcp_look_at_clock(c->tcp) : 0;
+    for (; p; p = outq_next_foreign(&c->out, &i))
+        if (now_ns >= ((struct tcp_window *)p->owner)->spec.deadline_ns)
             cut_read(t, p, RDMAD_E_LEASE_EXPIRED);
 }
 

@@ -4,8 +4,12 @@
  *
  * A turn sends what was posted, reads, and sends what that gave rise to. Asking epoll costs as much
  * as reading a socket, so connections with recent traffic are simply read, and epoll is asked about
- * the rest now and then, at once when nothing is hot, and always after a sleep. Writability is
- * asked of epoll only before a sleep: while awake a send is simply tried again.
+ * the rest now and then, at once when nothing is hot, and always after a sleep.
+ *
+ * A socket that had no room is simply tried again in each flush: epoll would tell of room only when
+ * a third of it is free. Before a sleep epoll is asked for that, and also while such sockets are
+ * many, for a peer may have thousands that it does not read: then they are not tried in vain, and
+ * epoll is asked in each poll.
  *
  * Timers (strangers, tokens, dialling, silence) share one time at which one of them may be due;
  * when it comes, all that have one are looked at (of tokens the oldest), and each names its next.
@@ -28,6 +32,7 @@
 #define EVENTS_A_TURN 64
 #define HOT_POLLS 1024u /* a connection is read without asking epoll for so long */
 #define EPOLL_EVERY 32u /* polls between looks at the others */
+#define RETRIES 8u      /* connections whose sockets are full that a flush tries again */
 #define MAX_WINDOWS (1u << 20)
 
 static struct tcp *tcp_of(struct fabric *f) {
@@ -70,10 +75,29 @@ static void put_first(struct list *conns, struct list *left_out) {
     list_splice(conns, left_out);
 }
 
+/* Those that it does not come to go first the next time. */
+static void retry_stuck(struct tcp *t) {
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &t->stuck);
+    for (unsigned i = 0; i < RETRIES && (node = list_pop(&now)); i++) {
+        struct tcp_conn *c = list_entry(node, struct tcp_conn, sending);
+        bool told = t->many_stuck && c->events & EPOLLOUT;
+        if (told || conn_room_out(c) == 0)
+            list_append(&t->stuck, node);
+        else
+            conn_flush(c);
+    }
+    t->many_stuck = !list_empty(&now);
+    put_first(&t->stuck, &now);
+}
+
 static void flush_all(struct tcp *t) {
     struct list now, left_out, *node;
     list_init(&now);
     list_init(&left_out);
+    if (!t->slept) /* else epoll will tell of each that has room */
+        retry_stuck(t);
     list_splice(&now, &t->sending);
     while ((node = list_pop(&now))) {
         struct tcp_conn *c = list_entry(node, struct tcp_conn, sending);
@@ -130,7 +154,7 @@ static unsigned tcp_poll(struct fabric *f) {
     flush_all(t);
     if (t->now_ns >= t->next_timer_ns)
         tcp_run_timers(t);
-    bool ask = t->slept || list_empty(&t->hot) || ++t->turns % EPOLL_EVERY == 0;
+    bool ask = t->slept || t->many_stuck || list_empty(&t->hot) || ++t->turns % EPOLL_EVERY == 0;
     t->slept = false;
     serve_hot(t);
     if (ask)
@@ -244,6 +268,7 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->hot);
     list_init(&t->held);
     list_init(&t->sending);
+    list_init(&t->stuck);
     list_init(&t->stirred);
     list_init(&t->refused);
     list_init(&t->ended);
