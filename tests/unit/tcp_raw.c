@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 size_t raw_largest_recv;
-unsigned raw_sends, raw_vain_sends;
+unsigned raw_sends, raw_vain_sends, raw_recvs;
 
 static ssize_t count_send(ssize_t n) {
     raw_sends++;
@@ -28,6 +28,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
 }
 
 ssize_t recv(int fd, void *to, size_t n, int flags) {
+    raw_recvs++;
     if (n > raw_largest_recv)
         raw_largest_recv = n;
     return syscall(SYS_recvfrom, fd, to, n, flags, NULL, NULL);

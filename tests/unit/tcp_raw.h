@@ -39,6 +39,7 @@ bool raw_closed(struct pair *p, int fd); /* turns until it is closed by the engi
 extern size_t raw_largest_recv; /* what any recv asked for at most */
 /* How often anybody sent, and of that to a socket that was full. */
 extern unsigned raw_sends, raw_vain_sends;
+extern unsigned raw_recvs; /* and called recv */
 
 void raw_frame(struct pair *p, int fd, const struct frame *f);
 struct frame raw_answer(struct pair *p, int fd);

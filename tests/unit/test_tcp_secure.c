@@ -520,6 +520,22 @@ Test(tcp_secure, keys_are_renewed_both_ways_and_nothing_is_lost) {
 }
 
 /* It may sleep only when the socket, not a buffer of ours, has the next record. */
+/* The first frames may have: they are in a buffer, of which epoll knows nothing. */
+Test(tcp_secure, what_came_with_a_handshake_is_not_slept_over) {
+    struct pair p;
+    struct fabric_blob offer;
+    uint64_t wake_ns;
+    choose(&p, ENCRYPT_ALWAYS, ENCRYPT_ALWAYS);
+    engines_up(&p);
+    ask(&p, true, &offer);
+    follow(&p, &offer);
+    PAIR_UNTIL(&p, fabric_tcp.accepted(p.owner.fabric) == 1);
+    cr_assert_not(fabric_tcp.arm(p.owner.fabric, &wake_ns), "it has not looked yet");
+    fabric_tcp.poll(p.owner.fabric);
+    cr_assert(fabric_tcp.arm(p.owner.fabric, &wake_ns));
+    pair_close(&p);
+}
+
 Test(tcp_secure, nothing_that_has_come_is_slept_over) {
     struct pair p;
     enum { OPS = 64 };

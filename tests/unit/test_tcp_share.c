@@ -20,6 +20,12 @@ struct rude {
     struct fabric_audit audit;
 };
 
+static void heat_all(struct pair *p) {
+    struct tcp *t = container_of(p->owner.fabric, struct tcp, base);
+    list_for_each (pos, &t->targets)
+        conn_heat(&list_entry(pos, struct tcp_target, conn.node)->conn);
+}
+
 /* Connections of a peer, or each of one of its own (peers from OTHERS on), with a window each. */
 static void rude_up(struct pair *p, struct rude *r, unsigned count, uint64_t peer) {
     struct error err = {0};
@@ -37,9 +43,7 @@ static void rude_up(struct pair *p, struct rude *r, unsigned count, uint64_t pee
                      0, "%s", err.text);
     }
     /* Handshakes take so many polls that the first would be looked at now and then only. */
-    struct tcp *t = container_of(p->owner.fabric, struct tcp, base);
-    list_for_each (pos, &t->targets)
-        conn_heat(&list_entry(pos, struct tcp_target, conn.node)->conn);
+    heat_all(p);
 }
 
 /* The owner is not turned: all of it waits in the sockets. */
@@ -94,6 +98,17 @@ static bool unread(const struct pair *p) {
 static bool wakes(const struct pair *p) {
     struct pollfd fd = {.fd = fabric_tcp.wait_fd(p->owner.fabric), .events = POLLIN};
     return poll(&fd, 1, 0) == 1;
+}
+
+static void set_share(struct pair *p, uint64_t peer, struct fabric_share share) {
+    cr_assert_eq(fabric_tcp.peer_share(p->owner.fabric, peer, &share), 0);
+}
+
+static uint64_t scripted_ns;
+
+static uint64_t scripted(void *user) {
+    (void)user;
+    return scripted_ns;
 }
 
 Test(tcp_share, connections_of_a_peer_have_one_budget_together) {
@@ -274,8 +289,7 @@ Test(tcp_share, an_instance_does_not_sleep_on_an_acknowledgement_that_a_budget_h
     uint8_t payload[8] = {0};
     ask(r, FRAME_WRITE, 0, sizeof payload);
     say(r, payload, sizeof payload);
-    unsigned polls = 0;
-    uint64_t wake_ns;
+    uint64_t wake_ns, polls = 0;
     while (raw_recv_try(r->fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes) {
         cr_assert_lt(polls++, 1000, "no acknowledgement comes");
         if (fabric_tcp.arm(p.owner.fabric, &wake_ns))
@@ -289,11 +303,105 @@ Test(tcp_share, an_instance_does_not_sleep_on_an_acknowledgement_that_a_budget_h
     pair_close(&p);
 }
 
-/* ---- shares ------------------------------------------------------------------------------ */
+/* ---- connections that say little ---------------------------------------------------------- */
 
-static void set_share(struct pair *p, uint64_t peer, struct fabric_share share) {
-    cr_assert_eq(fabric_tcp.peer_share(p->owner.fabric, peer, &share), 0);
+#define MANY 150u
+#define A_POLL 64u /* that it reads because they had traffic lately, and of which epoll tells */
+
+static void all_ask(const struct rude *r, uint32_t op) {
+    for (unsigned i = 0; i < MANY; i++)
+        ask(&r[i], FRAME_WRITE, op, 0);
 }
+
+/* It was enough to say something each thousand polls. */
+Test(tcp_share, many_connections_that_say_little_are_not_all_read_in_each_poll) {
+    static struct rude r[MANY], other[1];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, other, 1, STRANGE);
+    rude_up(&p, r, MANY, OTHERS);
+    for (uint32_t round = 0; round < 3; round++) {
+        all_ask(r, round);
+        ask(other, FRAME_WRITE, round, 0);
+        for (unsigned n = 0; n < 1000; n++) {
+            raw_recvs = 0;
+            fabric_tcp.poll(p.owner.fabric);
+            cr_assert_leq(raw_recvs, n < 10 ? 2 * A_POLL : A_POLL, "%u in a poll", raw_recvs);
+            if (n == 9)
+                cr_assert_eq(other->audit.ops, round + 1, "it waits for those of all others");
+        }
+        for (unsigned i = 0; i < MANY; i++)
+            cr_assert_eq(r[i].audit.ops, round + 1, "connection %u waits", i);
+        unsigned hot = 0;
+        list_for_each (pos, &container_of(p.owner.fabric, struct tcp, base)->hot)
+            hot++;
+        cr_assert_leq(hot, A_POLL);
+    }
+    hush(&p, r, MANY);
+    hush(&p, other, 1);
+    pair_close(&p);
+}
+
+/* Each had traffic lately: what it says next is met as soon as if it were read in each poll. */
+Test(tcp_share, each_of_many_connections_that_talk_is_heard_at_once) {
+    static struct rude r[MANY];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, MANY, OTHERS);
+    all_ask(r, 0);
+    for (unsigned n = 0; n < 10; n++)
+        fabric_tcp.poll(p.owner.fabric);
+    for (unsigned i = 0; i < MANY; i++) {
+        ask(&r[i], FRAME_WRITE, 1, 0);
+        while (!unread(&p))
+            ;
+        fabric_tcp.poll(p.owner.fabric);
+        cr_assert_eq(r[i].audit.ops, 2, "connection %u waits", i);
+    }
+    hush(&p, r, MANY);
+    pair_close(&p);
+}
+
+Test(tcp_share, a_read_of_which_nothing_comes_counts_as_work_of_its_peer) {
+    static struct rude r[1];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 1, STRANGE);
+    fabric_tcp.poll(p.owner.fabric);
+    cr_assert_eq(only_target(&p)->share->in, TCP_READ_COST);
+    hush(&p, r, 1);
+    pair_close(&p);
+}
+
+/* While it was held epoll was not asked about it, and others are read before it. */
+Test(tcp_share, an_instance_does_not_sleep_on_one_of_many_that_is_held_no_more) {
+    static struct rude r[MANY], other[1];
+    struct pair p;
+    uint64_t wake_ns;
+    pair_open(&p, BIG);
+    rude_up(&p, other, 1, STRANGE);
+    rude_up(&p, r, MANY, OTHERS);
+    scripted_ns = clock_now_ns();
+    p.owner.env.now_ns = scripted;
+    set_share(&p, STRANGE, (struct fabric_share){.weight = 100, .ops_per_second = 1});
+    for (uint32_t n = 0; n < 8; n++)
+        ask(other, FRAME_WRITE, n, 0);
+    while (fabric_tcp.poll(p.owner.fabric) || !fabric_tcp.arm(p.owner.fabric, &wake_ns))
+        ;
+    cr_assert(!wakes(&p) && other->audit.ops < 8, "it is held");
+    heat_all(&p);
+    set_share(&p, STRANGE, (struct fabric_share){.weight = 100});
+    for (unsigned n = 0; other->audit.ops < 8; n++) {
+        cr_assert_lt(n, 1000, "it is never served");
+        if (!fabric_tcp.poll(p.owner.fabric) && fabric_tcp.arm(p.owner.fabric, &wake_ns))
+            cr_assert(wakes(&p), "it sleeps on requests");
+    }
+    hush(&p, r, MANY);
+    hush(&p, other, 1);
+    pair_close(&p);
+}
+
+/* ---- shares ------------------------------------------------------------------------------ */
 
 Test(tcp_share, a_peers_budget_is_by_its_weight_before_it_comes_and_while_it_is_there) {
     static struct rude r[12], other[12];
@@ -313,13 +421,6 @@ Test(tcp_share, a_peers_budget_is_by_its_weight_before_it_comes_and_while_it_is_
     hush(&p, r, 12);
     hush(&p, other, 12);
     pair_close(&p);
-}
-
-static uint64_t scripted_ns;
-
-static uint64_t scripted(void *user) {
-    (void)user;
-    return scripted_ns;
 }
 
 /* Seconds of the scripted clock until all is served, with polls only when it should wake. */

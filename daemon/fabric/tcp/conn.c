@@ -116,17 +116,20 @@ void conn_lose(struct tcp_conn *c, int code, const char *why) {
     c->role->lost(c, &err);
 }
 
-void conn_heat(struct tcp_conn *c) {
-    c->idle_polls = 0;
-    if (list_empty(&c->hot) && !c->closed)
-        list_append(&c->tcp->hot, &c->hot);
-}
-
 /* What it waits for may have changed: conns_arm looks at it. Of thousands that are idle it does
  * not look at one. */
 static void conn_stir(struct tcp_conn *c) {
     if (list_empty(&c->stirred) && !c->closed)
         list_append(&c->tcp->stirred, &c->stirred);
+}
+
+/* It is read some time, and before a sleep epoll has to be asked about it. */
+void conn_heat(struct tcp_conn *c) {
+    c->idle_polls = 0;
+    if (!list_empty(&c->hot) || c->closed)
+        return;
+    list_append(&c->tcp->hot, &c->hot);
+    conn_stir(c);
 }
 
 void conn_wants_send(struct tcp_conn *c) {
@@ -241,8 +244,10 @@ bool conn_is_held(struct tcp_conn *c) {
     c->held = until_ns != 0;
     if (was_held || c->held)
         list_remove(&c->hot);
-    if (was_held && !c->held)
+    if (was_held && !c->held) {
+        c->more = true; /* perhaps, in a buffer of ours: epoll would not tell */
         conn_heat(c);
+    }
     if (!c->held)
         return false;
     tell_held(c);
@@ -349,7 +354,9 @@ static bool conn_read_failed(struct tcp_conn *c, ssize_t n) {
     }
     if (errno == EBADMSG && c->secure)
         conn_lose_broken(c);
-    else if (errno != EAGAIN && errno != EWOULDBLOCK)
+    else if (errno == EAGAIN || errno == EWOULDBLOCK)
+        share_worked_in(&c->tcp->shares, c->share, TCP_READ_COST);
+    else
         conn_lose(c, RDMAD_E_PEER_LOST, strerror(errno));
     return false;
 }

@@ -15,6 +15,8 @@
 #define TCP_LOOKAHEAD 4096u      /* of staging offered to the kernel while payloads are bulky, */
 #define TCP_BULKY (16u << 10)    /* which they are from this on: not to pass through staging */
 
+#define TCP_READ_COST 256u /* what a read of which nothing comes counts of a budget */
+
 struct tcp_conn;
 
 /* What differs between the two ends. frame and begin return NULL or why the connection must end. */
@@ -64,7 +66,7 @@ struct tcp_conn {
     bool blocked;         /* frames wait in staging, for room in the queue or for a rate (held) */
     bool stuck;           /* the socket takes no more for now: it is in tcp.stuck, by sending */
     bool careful;         /* a send faulted: find out which piece */
-    bool more;            /* stopped at a budget, or was left out for one */
+    bool more;            /* stopped at a budget or a rate, or was left out for one */
     bool held;            /* its peer is beyond a rate: not read until a timer */
     uint32_t asked;       /* requests met and not counted yet, */
     uint64_t asked_bytes; /* and what they read */

@@ -68,9 +68,10 @@ struct tcp {
     struct list sending;          /* conns with something queued, */
     struct list stuck;            /* and those whose sockets had no room for it */
     bool many_stuck;              /* more than are tried at once: epoll is asked about the others */
-    struct list stirred;          /* conns of which epoll may not know for what they wait */
-    struct list refused;          /* ops refused in post, to be completed by poll */
-    struct list ended;            /* ended sources whose memory goes with the next poll */
+    unsigned crowded; /* polls in each of which epoll is asked, as more were hot than one reads */
+    struct list stirred; /* conns of which epoll may not know for what they wait */
+    struct list refused; /* ops refused in post, to be completed by poll */
+    struct list ended;   /* ended sources whose memory goes with the next poll */
     struct tcp_shares shares;
     struct slots windows;
     uint64_t now_ns, next_timer_ns;

@@ -2,13 +2,13 @@
 /*
  * share.h - how much of a poll each peer may use, and which connections and offers are its.
  *
- * Bytes are counted each way, and each frame as some bytes more (conn->cost). All connections that
- * a peer made share one budget, so nobody gets more of a worker by making more of them. A link of
- * ours has a budget of its own, because what comes by it was asked for. A poll as a whole has one,
- * too. A read is not cut short by a budget: what it took too much comes off the next poll's. A
- * peer's budget is by its weight (fabric_share). A peer that is beyond a rate is held: nothing more
- * is read of its connections, and of what was read no request is served, until a moment. A READ
- * counts when it is asked for.
+ * Bytes are counted each way, and each frame (conn->cost) and each read in vain as some more. All
+ * connections that a peer made share one budget, so nobody gets more of a worker by making more of
+ * them. A link of ours has a budget of its own, because what comes by it was asked for. A poll as a
+ * whole has one, too. A read is not cut short by a budget: what it took too much comes off the next
+ * poll's. A peer's budget is by its weight (fabric_share). A peer that is beyond a rate is held:
+ * nothing more is read of its connections, and of what was read no request is served, until a
+ * moment. A READ counts when it is asked for.
  *
  * Whoever is left out goes first in the next poll (tcp.c), which follows at once.
  *

@@ -422,6 +422,7 @@ int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
     welcome_put(outq_copy(&t->conn.out, WELCOME_BYTES));
     conn_wants_send(&t->conn);
     conn_heat(&t->conn);
+    t->conn.more = secure != NULL; /* what came with the handshake is in a buffer of ours */
     return 0;
 }
 

@@ -6,6 +6,11 @@
  * as reading a socket, so connections with recent traffic are simply read, and epoll is asked about
  * the rest now and then, at once when nothing is hot, and always after a sleep.
  *
+ * A peer may say a little now and then on each of thousands of connections, and all would be hot.
+ * If they are more than a poll reads they take turns, one that is read in vain is hot no more, and
+ * epoll tells of it as soon as reading it would have: it is asked in each poll then, and until they
+ * would have been hot no more in any case.
+ *
  * A socket that had no room is simply tried again in each flush: epoll would tell of room only when
  * a third of it is free. Before a sleep epoll is asked for that, and also while such sockets are
  * many, for a peer may have thousands that it does not read: then they are not tried in vain, and
@@ -31,6 +36,7 @@
 
 #define EVENTS_A_TURN 64
 #define HOT_POLLS 1024u /* a connection is read without asking epoll for so long */
+#define HOT_READS 64u   /* connections that a poll reads without asking epoll */
 #define EPOLL_EVERY 32u /* polls between looks at the others */
 #define RETRIES 8u      /* connections whose sockets are full that a flush tries again */
 #define MAX_WINDOWS (1u << 20)
@@ -111,25 +117,32 @@ static void flush_all(struct tcp *t) {
 
 static void serve_hot(struct tcp *t) {
     struct list now, left_out, *node;
+    unsigned vain = t->crowded == HOT_POLLS ? 1 : HOT_POLLS;
     list_init(&now);
     list_init(&left_out);
     list_splice(&now, &t->hot);
-    while ((node = list_pop(&now))) {
+    for (unsigned reads = 0; reads < HOT_READS && (node = list_pop(&now));) {
         struct tcp_conn *c = list_entry(node, struct tcp_conn, hot);
         if (conn_room_in(c) == 0) {
             c->more = true;
             list_append(&left_out, node);
             continue;
         }
+        reads++;
         c->idle_polls++;
         if (!c->dialling)
             conn_serve(c);
         if (c->closed || c->held || !list_empty(node))
             continue;
-        if (c->idle_polls < HOT_POLLS || conn_watch(c))
+        if (c->idle_polls < vain || conn_watch(c))
             list_append(&t->hot, node);
     }
+    if (!list_empty(&now))
+        t->crowded = HOT_POLLS;
+    else if (t->crowded > 0)
+        t->crowded--;
     t->progress += !list_empty(&left_out);
+    put_first(&t->hot, &now);
     put_first(&t->hot, &left_out);
 }
 
@@ -157,7 +170,7 @@ static unsigned tcp_poll(struct fabric *f) {
     bool ask = t->slept || t->many_stuck || list_empty(&t->hot) || ++t->turns % EPOLL_EVERY == 0;
     t->slept = false;
     serve_hot(t);
-    if (ask)
+    if (ask || t->crowded > 0)
         ask_epoll(t);
     flush_all(t);
     return t->progress;
