@@ -18,17 +18,29 @@ enum { BYTES = 64 << 10 };
 
 struct hosts {
     struct tdaemon *a, *b;
+    char config[40];
 };
 
-static struct hosts two_hosts(void) {
+static void hosts_up(struct hosts *h, const char *settings) {
+    const char *args[] = {"--config", h->config, NULL};
     need_hole_guard();
-    return (struct hosts){.a = tdaemon_start("127.0.0.1", NULL),
-                          .b = tdaemon_start("127.0.0.2", NULL)};
+    *h = (struct hosts){.config = "/tmp/rdmad-channel-XXXXXX"};
+    int fd = mkstemp(h->config);
+    CHECK(fd >= 0 && dprintf(fd, "%s\n", settings) > 0, "cannot make a file for the settings");
+    close(fd);
+    h->a = tdaemon_start("127.0.0.1", args);
+    h->b = tdaemon_start("127.0.0.2", args);
+}
+
+/* Whose other daemon is waited for, however long a busy machine keeps that from its start. */
+static void two_hosts(struct hosts *h) {
+    hosts_up(h, "{\"peer\": {\"return_ms\": 60000}}");
 }
 
 static void hosts_down(struct hosts *h) {
     tdaemon_stop(h->a);
     tdaemon_stop(h->b);
+    unlink(h->config);
 }
 
 static void kill_daemon(struct tdaemon *d) {
@@ -62,39 +74,45 @@ static struct chan_stream_sum stream_while(struct tdaemon *sender, struct tdaemo
 }
 
 static void a_channel_goes_on_when_either_ends_daemon_dies(void) {
-    struct hosts h = two_hosts();
+    struct hosts h;
+    two_hosts(&h);
     stream_while(h.a, h.b, false, kill_daemon, h.a, h.b);
     hosts_down(&h);
 }
 
 static void whichever_end_was_connected(void) {
-    struct hosts h = two_hosts();
+    struct hosts h;
+    two_hosts(&h);
     stream_while(h.a, h.b, true, kill_daemon, h.a, h.b);
     hosts_down(&h);
 }
 
 static void a_channel_within_a_daemon_goes_on_when_it_dies(void) {
-    struct hosts h = two_hosts();
+    struct hosts h;
+    two_hosts(&h);
     stream_while(h.a, h.a, false, kill_daemon, h.a, h.a);
     hosts_down(&h);
 }
 
 static void a_restart_in_order_is_a_pause_and_no_more(void) {
-    struct hosts h = two_hosts();
+    struct hosts h;
+    two_hosts(&h);
     struct chan_stream_sum sum = stream_while(h.a, h.b, false, stop_daemon, h.a, h.b);
     CHECK(sum.unknown + sum.untouched == 0, "sends have failed");
     hosts_down(&h);
 }
 
 static void a_restart_in_order_within_a_daemon_is_a_pause_and_no_more(void) {
-    struct hosts h = two_hosts();
+    struct hosts h;
+    two_hosts(&h);
     struct chan_stream_sum sum = stream_while(h.a, h.a, false, stop_daemon, h.a, h.a);
     CHECK(sum.unknown + sum.untouched == 0, "sends have failed");
     hosts_down(&h);
 }
 
 static void a_channel_goes_on_when_both_ends_daemons_die(void) {
-    struct hosts h = two_hosts();
+    struct hosts h;
+    two_hosts(&h);
     struct chan_stream *s = chan_stream_start(h.a, h.b, false);
     for (unsigned i = 0; i < test_count(20); i++) {
         chan_stream_expect_progress(s, "before both daemons are lost");
@@ -114,7 +132,6 @@ static void a_channel_goes_on_when_both_ends_daemons_die(void) {
 /* A channel from one daemon to the other, with nothing under way. */
 struct ends {
     struct hosts hosts;
-    char config[40];
     rdmad_session *from, *to;
     rdmad_pool *from_pool, *to_pool;
     char *out, *in;
@@ -141,15 +158,9 @@ static void *accept_end(void *arg) {
 }
 
 static void ends_up(struct ends *e, const char *settings) {
-    const char *args[] = {"--config", e->config, NULL};
     pthread_t thread;
-    need_hole_guard();
-    *e = (struct ends){.config = "/tmp/rdmad-channel-XXXXXX"};
-    int fd = mkstemp(e->config);
-    CHECK(fd >= 0 && dprintf(fd, "%s\n", settings) > 0, "cannot make a file for the settings");
-    close(fd);
-    e->hosts.a = tdaemon_start("127.0.0.1", args);
-    e->hosts.b = tdaemon_start("127.0.0.2", args);
+    *e = (struct ends){.from = NULL};
+    hosts_up(&e->hosts, settings);
     e->from = outliving(e->hosts.a, &e->from_pool, &e->out);
     e->to = outliving(e->hosts.b, &e->to_pool, &e->in);
     CHECK(rdmad_listen(e->to, "end", NULL, &e->service) == 0, "%s", rdmad_last_error(e->to));
@@ -166,7 +177,6 @@ static void ends_down(struct ends *e) {
     if (e->to)
         rdmad_close(e->to);
     hosts_down(&e->hosts);
-    unlink(e->config);
 }
 
 static void ring_send(struct ends *e, rdmad_ring *ring, uint64_t number) {
