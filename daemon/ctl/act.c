@@ -22,8 +22,8 @@ static void act_done(void *arg, const struct error *result) {
 }
 
 /* What somebody does not see is not there for it. */
-static bool session_is_own(const struct ctl_call *call, const struct session *s) {
-    return s->uid == ctl_caller(call)->who.uid && !s->tenant;
+static bool may_act_on(const struct ctl_call *call, const struct session *s) {
+    return ctl_may_act(call) || ctl_is_caller(call, s->uid, s->tenant);
 }
 
 /* For errors: " of uid 1000", or nothing for who may act on everybody's. */
@@ -46,7 +46,7 @@ static void fail_absent(struct ctl_call *call, const struct error *why) {
 void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
     uint64_t id = rpc_uint(params, "id");
     struct lease *lease = lease_by_id(ctl_state(call)->leases, id);
-    if (!lease || !(ctl_may_act(call) || session_is_own(call, lease->owner))) {
+    if (!lease || !may_act_on(call, lease->owner)) {
         struct error why;
         char whose[24];
         error_set(&why, RDMAD_E_NO_LEASE,
@@ -65,7 +65,7 @@ static struct session *find_session(struct ctl_call *call, const json_t *params)
     struct session *s = session_find(ctl_state(call), id);
     struct error why;
     char whose[24];
-    if (s && !s->closing && (ctl_may_act(call) || session_is_own(call, s)))
+    if (s && !s->closing && may_act_on(call, s))
         return s;
     error_set(&why, RDMAD_E_HANDLE,
               "no session %" PRIu64 "%s is open here; session show lists them", id,

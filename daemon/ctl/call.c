@@ -68,8 +68,12 @@ bool ctl_may_act(const struct ctl_call *call) {
 }
 
 /* A tenant's user is another one than who has the same uid on the machine itself. */
+bool ctl_is_caller(const struct ctl_call *call, uid_t uid, uint32_t tenant) {
+    return uid == ctl_caller(call)->who.uid && !tenant;
+}
+
 bool ctl_sees_user(const struct ctl_call *call, uid_t uid, uint32_t tenant) {
-    return ctl_sees_all(call) || (uid == ctl_caller(call)->who.uid && !tenant);
+    return ctl_sees_all(call) || ctl_is_caller(call, uid, tenant);
 }
 
 bool ctl_sees(const struct ctl_call *call, const struct session *s) {

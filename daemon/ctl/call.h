@@ -25,6 +25,7 @@ struct ctl_caller {
 };
 /* Only while the handler has not returned. */
 const struct ctl_caller *ctl_caller(const struct ctl_call *call);
+bool ctl_is_caller(const struct ctl_call *call, uid_t uid, uint32_t tenant);
 /* Whether the caller sees what is of that session's user: its own, or everybody's. */
 bool ctl_sees(const struct ctl_call *call, const struct session *s);
 bool ctl_sees_user(const struct ctl_call *call, uid_t uid, uint32_t tenant);
