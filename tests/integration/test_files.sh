@@ -129,10 +129,12 @@ a limit set "uid:$(id -u)" bytes_per_second=10000000 >/dev/null
 python3 - "$rdmactl" "$work/a" "$uri" "$work/slow" <<'PYTHON' || fail "no time left at a terminal"
 import os, pty, re, subprocess, sys
 rdmactl, directory, uri, file = sys.argv[1:]
-def shown_of_a_fetch():
+def start_fetch():
     there, here = pty.openpty()
     p = subprocess.Popen([rdmactl, "-d", directory, "fetch", uri, "-o", file], stderr=here)
     os.close(here)
+    return p, there
+def read_to_end(there):
     seen = b""
     try:
         while True:
@@ -142,6 +144,10 @@ def shown_of_a_fetch():
             seen += more
     except OSError:
         pass
+    return seen
+def shown_of_a_fetch():
+    p, there = start_fetch()
+    seen = read_to_end(there)
     assert p.wait() == 0, seen
     return seen
 for _ in range(5): # on a busy machine it may be drawn less often
@@ -155,14 +161,13 @@ assert rates[-2] > 0.75 * rates[-1], seen # of late it was as fast as all the ti
 assert re.search(rb"\] 100 %  19.1 MiB  [0-9.]+ [KM]iB/s  in ", seen), seen
 subprocess.run([rdmactl, "-d", directory, "limit", "set", f"uid:{os.getuid()}", "bytes_per_second=2000000"], check=True,
                stdout=subprocess.DEVNULL) # it is not over before it is interrupted
-there, here = pty.openpty()
-p = subprocess.Popen([rdmactl, "-d", directory, "fetch", uri, "-o", file], stderr=here)
+p, there = start_fetch()
 seen = b""
 while b" left" not in seen:
     seen += os.read(there, 4096)
 p.terminate()
+seen = read_to_end(there) # the bar may be drawn once more before
 assert p.wait() == 1
-seen = os.read(there, 4096)
 assert b"\r\x1b[Krdmactl: interrupted after " in seen, seen # not behind the bar
 PYTHON
 a limit set "uid:$(id -u)" bytes_per_second=0 >/dev/null
