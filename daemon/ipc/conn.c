@@ -35,6 +35,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <rdmad/wire.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,23 +166,30 @@ static void conn_turn_over(struct conn *c, const char *over) {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-/* Unless something stands against it. */
-static void conn_read_on(struct conn *c) {
-    if (!c->taking && !c->resting && !c->waits && list_empty(&c->queue))
-        event_add(c->readable, NULL);
+/* To one of the three only: hangup is told of what changes, and the others of how it is. */
+static void conn_listen_to(struct conn *c, struct event *one) {
+    struct event *const all[] = {c->readable, c->writable, c->hangup};
+    for (unsigned i = 0; i < 3; i++)
+        if (all[i] != one)
+            event_del(all[i]);
+    event_add(one, NULL);
 }
 
-/* While nothing is read that would tell of the end, hangup does. */
-static void conn_listen_less(struct conn *c) {
-    event_del(c->readable);
-    if (!c->mute)
-        event_add(c->hangup, NULL);
-}
-
-static void conn_listen_again(struct conn *c) {
-    if (!c->taking && !c->resting && !c->waits && !event_pending(c->send_again, EV_TIMEOUT, NULL))
-        event_del(c->hangup);
-    conn_read_on(c);
+/* What is queued is sent when the socket takes more, or has rested. What the client says is read
+ * while nothing stands against it; else hangup tells of its end. Without memory for the timer the
+ * socket is asked again and again. */
+static void conn_listen(struct conn *c) {
+    if (c->broken) /* writable will end it */
+        return;
+    if (!list_empty(&c->queue)) {
+        uint64_t left_ns = send_cost_left_ns(&c->cost);
+        const struct timeval span = clock_timeval(left_ns);
+        bool rests = left_ns && !event_add(c->send_again, &span);
+        conn_listen_to(c, rests ? c->hangup : c->writable);
+    } else {
+        event_del(c->send_again);
+        conn_listen_to(c, c->taking || c->resting || c->waits ? c->hangup : c->readable);
+    }
 }
 
 /* The client has gone. One that has only said so can send nothing more either. */
@@ -191,12 +199,10 @@ static void conn_mute(struct conn *c) {
     c->mute = true;
     shutdown(c->fd, SHUT_RDWR);
     conn_drop_queue(c);
-    event_del(c->writable);
-    event_del(c->send_again);
     if (c->resting)
         event_del(c->read_again);
     c->resting = false;
-    conn_listen_again(c);
+    conn_listen(c);
 }
 
 static void conn_break(struct conn *c, const char *why) {
@@ -256,17 +262,6 @@ static int packet_copy_fds(struct conn_packet *p, const int *fds, unsigned nfds)
     return 0;
 }
 
-/* What is queued is sent when the socket takes more, or has rested; then only hangup tells of the
- * client's end meanwhile. Without memory for the timer it asks again and again. */
-static void conn_send_on(struct conn *c) {
-    uint64_t left_ns = send_cost_left_ns(&c->cost);
-    const struct timeval span = clock_timeval(left_ns);
-    if (!left_ns || event_add(c->send_again, &span))
-        event_add(c->writable, NULL);
-    else
-        event_add(c->hangup, NULL);
-}
-
 static int conn_transmit(struct conn *c, const void *data, size_t size, const int *fds,
                          unsigned nfds) {
     if (send_cost_rests(&c->cost))
@@ -304,8 +299,7 @@ static bool conn_queue(struct conn *c, const void *data, size_t size, const int 
     list_append(&c->queue, &p->node);
     c->queued_bytes += size;
     c->queued_fds += p->nfds;
-    event_del(c->readable);
-    conn_send_on(c);
+    conn_listen(c);
     return !why;
 }
 
@@ -386,13 +380,13 @@ static void conn_writable(evutil_socket_t fd, short what, void *arg) {
     if (c->broken) {
         conn_turn_over(c, c->broken);
     } else if (!c->gone && rc == RDMAD_E_AGAIN) {
-        conn_send_on(c);
+        conn_listen(c);
         conn_turn_over(c, NULL);
     } else if (!c->gone && rc) {
         conn_turn_over(c, socket_failed);
     } else {
         if (!c->gone)
-            conn_listen_again(c);
+            conn_listen(c);
         if (!c->gone && !c->mute && c->events->drained)
             c->events->drained(c->user); /* may close c */
         conn_turn_over(c, NULL);
@@ -415,7 +409,7 @@ static void conn_taken(void *user, const void *data, size_t size, int fd, unsign
     if (fds[0] >= 0)
         close(fds[0]);
     if (!c->gone)
-        conn_listen_again(c);
+        conn_listen(c);
     conn_turn_over(c, data || c->events->lost ? NULL : "the porter ended");
 }
 
@@ -434,7 +428,7 @@ static const char *conn_read_one(struct conn *c, bool *more) {
         return client_gone;
     if (rc == RDMAD_E_FDS) {
         c->taking = true;
-        conn_listen_less(c);
+        conn_listen(c);
         client_socket_take(c->sock, conn_taken, c);
         return NULL;
     }
@@ -448,7 +442,7 @@ static void conn_rested(evutil_socket_t fd, short what, void *arg) {
     struct conn *c = arg;
     (void)fd, (void)what;
     c->resting = false;
-    conn_listen_again(c);
+    conn_listen(c);
 }
 
 void conn_rest(struct conn *c, uint64_t ns) {
@@ -460,7 +454,7 @@ void conn_rest(struct conn *c, uint64_t ns) {
     if (!c->read_again || event_add(c->read_again, &span))
         return; /* no memory: it is not held up */
     c->resting = true;
-    conn_listen_less(c);
+    conn_listen(c);
 }
 
 void conn_wait(struct conn *c, bool wait) {
@@ -470,16 +464,22 @@ void conn_wait(struct conn *c, bool wait) {
         return;
     if (wait && c->mute)
         conn_break(c, client_gone);
-    else if (wait)
-        conn_listen_less(c);
     else
-        conn_listen_again(c);
+        conn_listen(c);
+}
+
+/* A client that has gone with something of ours unread is an error of the socket, and of that
+ * libevent tells as of a socket that can be written to, not as of a closed one. */
+static bool has_hung_up(int fd, short what) {
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return what & EV_CLOSED || poll(&p, 1, 0) > 0;
 }
 
 /* The porter may look for long, and so may whoever has it wait. */
 static void conn_hung_up(evutil_socket_t fd, short what, void *arg) {
     struct conn *c = arg;
-    (void)fd, (void)what;
+    if (!has_hung_up(fd, what))
+        return;
     if (c->taking || c->waits)
         conn_lost(c, "the client closed its socket");
     else
@@ -552,7 +552,7 @@ int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, 
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, conn_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, conn_writable, c);
         c->send_again = event_new(base, -1, 0, conn_writable, c);
-        c->hangup = event_new(base, fd, EV_CLOSED, conn_hung_up, c);
+        c->hangup = event_new(base, fd, EV_CLOSED | EV_WRITE | EV_ET | EV_PERSIST, conn_hung_up, c);
         if (!c->readable || !c->writable || !c->send_again || !c->hangup ||
             event_add(c->readable, NULL))
             rc = RDMAD_E_NOMEM;

@@ -160,7 +160,7 @@ Test(conn_flood, who_leaves_answers_unread_between_look_and_receive_is_heard_to_
     cr_expect(!goes_after_look);
 }
 
-Test(conn_flood, who_goes_while_he_has_to_rest_is_heard_to_the_end_without_a_rest) {
+static void goes_while_he_rests(void) {
     rest_ns = 3600 * NSEC_PER_SEC;
     client_says(FLOOD);
     while (!packets)
@@ -170,6 +170,15 @@ Test(conn_flood, who_goes_while_he_has_to_rest_is_heard_to_the_end_without_a_res
     cr_expect_eq(packets, 1, "he did not rest");
     client_goes();
     expect_all_read(FLOOD);
+}
+
+Test(conn_flood, who_goes_while_he_has_to_rest_is_heard_to_the_end_without_a_rest) {
+    goes_while_he_rests();
+}
+
+Test(conn_flood, so_is_who_has_left_answers_unread) {
+    answers = true;
+    goes_while_he_rests();
 }
 
 static void overflow(evutil_socket_t fd, short what, void *arg) {

@@ -92,6 +92,17 @@ Test(conn_wait, who_goes_while_he_has_to_wait_is_noticed) {
     cr_assert_not_null(closed_why);
 }
 
+Test(conn_wait, who_goes_with_answers_unread_while_he_has_to_wait_is_noticed) {
+    conn_send(conn, "never read", 10, NULL, 0);
+    conn_wait(conn, true);
+    turn();
+    cr_assert_null(closed_why, "he who is there has gone: %s", closed_why);
+    close(client);
+    client = -1;
+    turn();
+    cr_assert_not_null(closed_why);
+}
+
 /* The client may have seen to it that closing it lasts. */
 Test(conn_wait, a_descriptor_that_waited_is_given_back_once_the_client_has_it) {
     char buf[1024] = {0};
