@@ -262,3 +262,101 @@ Test(channel_arrivals, canceled_sends_are_the_ones_that_do_not_come) {
     cr_assert_eq(came, ok, "%u of %u came", came, ok);
     done();
 }
+
+/* ---- what a turn has to do with very many ------------------------------------------------- */
+
+/* The READ of a long message of A's, and receives for as many short ones as there may be. */
+static void read_begins(void) {
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, MOST);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, MOST);
+    while (in()->state.expect == 0)
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_SEC));
+    receives_posted(MOST - 1);
+}
+
+static void many_wait_behind_a_read(void) {
+    read_begins();
+    sim_script()->hold_sends = true; /* A would not believe what B says of messages it never sent */
+    for (unsigned n = 1; n < MOST; n++)
+        say(CHANNEL_DATA, n, 0);
+    cr_assert_eq(in()->state.expect, MOST, "not all are taken");
+    cr_assert(arrival_under_way(nth(0)), "the READ is over");
+}
+
+/* One of each worker. Returns how many ops of that ring ended. */
+static unsigned turn(struct rig_client *ring, int status) {
+    struct rdmad_cqe cqe;
+    unsigned n = 0;
+    for (int where = THERE; where >= HERE; where--) {
+        struct worker *w = &rig.plane[where]->worker[0];
+        for (unsigned k = 0; k < w->nlinks; k++)
+            w->links[k].parked = false;
+        worker_turn(w, sim_now());
+    }
+    sim_advance(NSEC_PER_MSEC);
+    for (; rig_take(ring, &cqe); n++)
+        cr_assert_eq(cqe.status, status, "%d", cqe.status);
+    return n;
+}
+
+static void some_end_in_a_turn(struct rig_client *ring, int status) {
+    unsigned all = 0, most = 0;
+    for (unsigned n = 0; n < 1000 && all < MOST - 1; n++) {
+        unsigned now = turn(ring, status);
+        most = now > most ? now : most;
+        all += now;
+    }
+    cr_expect_eq(all, MOST - 1, "%u ended", all);
+    cr_expect_lt(most, MOST / 2, "%u ended in one turn", most);
+    sim_script()->hold_sends = false;
+    done();
+}
+
+Test(channel_arrivals, of_very_many_that_waited_only_some_complete_in_a_turn) {
+    many_wait_behind_a_read();
+    some_end_in_a_turn(&receives, RDMAD_OK);
+}
+
+/* As if each had been canceled before. */
+Test(channel_arrivals, nor_do_more_canceled_receives_end) {
+    many_wait_behind_a_read();
+    list_for_each (pos, &in()->arrivals)
+        list_entry(pos, struct op_arrival, node)->cancel = RDMAD_E_CANCELED;
+    in()->rollback = 0;
+    channel_touch(chan_of(&c, B));
+    some_end_in_a_turn(&receives, RDMAD_E_CANCELED);
+}
+
+Test(channel_arrivals, nor_do_more_sends_that_were_on_their_way_to_a_peer_that_is_lost) {
+    struct rig_client sends; /* a second ring of A's */
+    rig_ring_up(&c.end[A].client, &sends, MOST, 2 * MOST);
+    sim_script()->chunk = 16; /* so the READ takes longer than all that follows */
+    read_begins();
+    for (unsigned n = 0; n < MOST - 1; n++) {
+        const struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, EACH, n);
+        rig_put(&sends, &sqe);
+    }
+    while (in()->state.expect < MOST)
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_SEC));
+    cr_assert(arrival_under_way(nth(0)), "the READ is over");
+    sim_script()->hold_sends = true;
+    channel_lost(chan_of(&c, A), RDMAD_E_PEER_LOST, NULL);
+    some_end_in_a_turn(&sends, RDMAD_E_PEER_LOST);
+    rig_ring_free(&sends);
+}
+
+/* They may be very many, of very many channels, and wait for long. */
+Test(channel_arrivals, a_turn_looks_only_at_those_of_which_something_was_said) {
+    many_wait_behind_a_read();
+    list_entry(in()->arrivals.next, struct op_arrival, node)->withdrawn = true; /* not said */
+    chan_put(&c, B, RDMAD_OP_RECV, 0, EACH, 1);
+    channel_touch(chan_of(&c, B));
+    rig_settle(&rig);
+    cr_expect_eq(nth(0)->state, ARRIVAL_READING, "it was looked at");
+    say(CHANNEL_WITHDRAW, 0, 0);
+    rig_run_until(&rig, sim_now() + 10 * NSEC_PER_MSEC);
+    cr_expect_neq(in()->state.next, 0, "nobody looked at it");
+    sim_script()->hold_sends = false;
+    done();
+}

@@ -20,6 +20,7 @@
  */
 struct op_arrival {
     struct list node;
+    struct list attention_node;
     struct op_channel *channel;
     struct op *op; /* the RECV; GONE: NULL */
     enum {
@@ -50,12 +51,18 @@ static inline bool arrival_under_way(const struct op_arrival *a) {
 static inline bool arrival_done(const struct op_arrival *a) {
     return a->state == ARRIVAL_WHOLE || a->state == ARRIVAL_GONE;
 }
+/* The channel's turn is to look at it. */
+static inline void arrival_note(struct op_arrival *a) {
+    if (list_empty(&a->attention_node))
+        list_append(&a->channel->in.attention, &a->attention_node);
+}
 /* Nothing is written into its receive any more; status says how that ended. */
 static inline void arrival_end(struct op_arrival *a, int status) {
     assert(a->state == ARRIVAL_LANDING || a->state == ARRIVAL_READING);
     a->channel->in.landings -= a->state == ARRIVAL_LANDING;
     a->state = ARRIVAL_ENDED;
     a->status = status;
+    arrival_note(a);
 }
 
 #endif

@@ -43,6 +43,7 @@ void arrival_unused(struct op_channel *ch, struct op_arrival *a) {
 void arrival_keep(struct op_arrival *a) {
     struct channel_in *in = &a->channel->in;
     list_init(&a->node);
+    list_init(&a->attention_node);
     list_append(&in->arrivals, &a->node);
     *arrival_place(in, a->seq) = a;
 }
@@ -50,6 +51,7 @@ void arrival_keep(struct op_arrival *a) {
 void arrival_drop(struct op_arrival *a) {
     struct op_channel *ch = a->channel;
     list_remove(&a->node);
+    list_remove(&a->attention_node);
     *arrival_place(&ch->in, a->seq) = NULL;
     arrival_unused(ch, a);
     if (ch->in.place && list_empty(&ch->in.arrivals)) {

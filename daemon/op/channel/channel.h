@@ -87,7 +87,10 @@ struct channel_in {
     uint32_t landings;          /* how many of them are LANDING */
     uint32_t posted;            /* length of recvs */
     bool refusing;              /* drops all but number expect */
+    struct list attention;      /* those of them that ended, or are to: by attention_node */
     uint64_t rollback;          /* from this number on arrivals are to be refused; NEVER: none */
+    uint64_t stopped_from;      /* and from this one on they were told to stop, */
+    uint32_t stopping;          /* which so many have not done yet */
     struct channel_state state; /* next, expect, limit, small, gone, refusals */
     uint64_t limit_told;        /* the limit that the other end knows of, when it is there */
     uint64_t heard;             /* how much of state it has heard of */

@@ -59,7 +59,7 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     ch->stats = spec->stats;
     ch->control.cookie = spec->cookie;
     ch->end.closed_event = closed_event;
-    ch->in.rollback = CLOCK_NEVER;
+    ch->in.rollback = ch->in.stopped_from = CLOCK_NEVER;
     list_init(&ch->run_node);
     list_init(&ch->anew_node);
     list_init(&ch->unended_node);
@@ -71,6 +71,7 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     list_init(&ch->out.due);
     list_init(&ch->in.recvs);
     list_init(&ch->in.arrivals);
+    list_init(&ch->in.attention);
     list_init(&ch->inbox);
     ch->end.letter = malloc(sizeof(*ch->end.letter));
     if (!ch->end.letter) {

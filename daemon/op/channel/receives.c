@@ -88,6 +88,8 @@ static void complete_in_order(struct op_channel *ch) {
             recv_cancel(ch, a->op, RDMAD_E_CANCELED);
             return;
         }
+        if (a->op && !channel_may_end(ch))
+            return;
         if (a->op)
             message_deliver(ch, a->op, a);
         else
@@ -228,8 +230,10 @@ void receive_key(struct op_channel *ch, const struct channel_message *m) {
 
 void receive_withdraw(struct op_channel *ch, const struct channel_message *m) {
     struct op_arrival *a = arrival_find(ch, m->seq);
-    if (a && !arrival_done(a))
-        a->withdrawn = true;
+    if (!a || arrival_done(a))
+        return;
+    a->withdrawn = true;
+    arrival_note(a);
 }
 
 /* ---- the channel's turn ------------------------------------------------------------------ */
@@ -238,6 +242,7 @@ void receive_withdraw(struct op_channel *ch, const struct channel_message *m) {
 static void settle_reading(struct op_arrival *a) {
     struct op_channel *ch = a->channel;
     assert(a->state == ARRIVAL_ENDED && a->op);
+    ch->in.stopping -= a->seq >= ch->in.stopped_from;
     reading_close(a);
     if (a->status == RDMAD_OK) {
         a->state = ARRIVAL_WHOLE;
@@ -252,29 +257,47 @@ static void settle_reading(struct op_arrival *a) {
     }
 }
 
+static void arrival_stop(struct op_arrival *a) {
+    if (a->state == ARRIVAL_READING)
+        reading_stop(a);
+    else
+        landing_stop(a, RDMAD_E_CANCELED);
+}
+
+/* Those from number rollback on, each once. */
+static void stop_from_rollback(struct op_channel *ch) {
+    uint64_t to = ch->in.stopped_from;
+    if (ch->in.rollback >= to)
+        return;
+    ch->in.stopped_from = ch->in.rollback;
+    struct op_arrival *a = arrival_find(ch, ch->in.rollback);
+    assert(a);
+    for (struct list *pos = &a->node; pos != &ch->in.arrivals; pos = pos->next) {
+        a = list_entry(pos, struct op_arrival, node);
+        if (a->seq >= to)
+            return;
+        if (!arrival_under_way(a))
+            continue;
+        ch->in.stopping++;
+        arrival_stop(a);
+    }
+}
+
+/* Only what changed is looked at: others may be very many, and wait for long. */
 static void tidy(struct op_channel *ch) {
-    list_for_each (pos, &ch->in.arrivals) {
-        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        bool unwanted = a->withdrawn || a->seq >= ch->in.rollback;
-        if (unwanted && a->state == ARRIVAL_READING)
-            reading_stop(a);
-        else if (unwanted)
-            landing_stop(a, RDMAD_E_CANCELED);
-        if (a->state == ARRIVAL_ENDED)
-            settle_reading(a);
-    }
+    do {
+        stop_from_rollback(ch);
+        for (struct list *pos; (pos = list_pop(&ch->in.attention));) {
+            struct op_arrival *a = list_entry(pos, struct op_arrival, attention_node);
+            if (a->withdrawn)
+                arrival_stop(a);
+            if (a->state == ARRIVAL_ENDED)
+                settle_reading(a);
+        }
+    } while (ch->in.rollback < ch->in.stopped_from);
 }
 
-static bool under_way_from(struct op_channel *ch, uint64_t seq) {
-    list_for_each (pos, &ch->in.arrivals) {
-        const struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (a->seq >= seq && arrival_under_way(a))
-            return true;
-    }
-    return false;
-}
-
-/* Everything from number rollback on is as if it had not come. */
+/* Everything from number rollback on is as if it had not come. The rest of many in a later turn. */
 static void roll_back(struct op_channel *ch) {
     for (struct list *pos; (pos = ch->in.arrivals.prev) != &ch->in.arrivals;) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
@@ -282,6 +305,8 @@ static void roll_back(struct op_channel *ch) {
         int cancel = a->cancel;
         if (a->seq < ch->in.rollback)
             break;
+        if (op && cancel && !channel_may_end(ch))
+            return;
         arrival_over(a);
         if (op && cancel)
             recv_end(ch, op, cancel, RDMAD_FAILED_PARTIAL);
@@ -289,8 +314,9 @@ static void roll_back(struct op_channel *ch) {
             recv_repost(ch, op);
     }
     ch->in.state.expect = ch->in.rollback;
-    ch->in.rollback = CLOCK_NEVER;
+    ch->in.rollback = ch->in.stopped_from = CLOCK_NEVER;
     message_refuse(ch);
+    channel_touch(ch); /* if it ends, so do the receives that are posted again */
 }
 
 /* It rides on whatever is told; by itself only when the sender is about to run out. */
@@ -308,9 +334,11 @@ void receives_run(struct op_channel *ch) {
         tidy(ch);
         complete_in_order(ch);
     }
-    if (ch->in.rollback != CLOCK_NEVER && !under_way_from(ch, ch->in.rollback))
+    stop_from_rollback(ch);
+    if (ch->in.rollback != CLOCK_NEVER && !ch->in.stopping)
         roll_back(ch);
-    raise_limit(ch);
+    if (ch->in.rollback == CLOCK_NEVER)
+        raise_limit(ch);
 }
 
 void receives_refuse(struct op_channel *ch) {
@@ -337,11 +365,5 @@ void receives_begin_anew(struct op_channel *ch) {
 void receives_end(struct op_channel *ch, int status) {
     for (struct list *pos; (pos = list_first(&ch->in.recvs)) && channel_may_end(ch);)
         recv_cancel(ch, list_entry(pos, struct op, node), status);
-    list_for_each (pos, &ch->in.arrivals) {
-        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (a->op)
-            recv_cancel(ch, a->op, status);
-        else if (a->seq < ch->in.rollback)
-            ch->in.rollback = a->seq;
-    }
+    receives_rest(ch); /* so they are posted again, and end like the others */
 }

@@ -193,6 +193,9 @@ void sends_end(struct op_channel *ch) {
     }
     list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
+        bool ends = ch->end.other == OTHER_CLOSED || (ch->remote && answer_lost(ch));
+        if (ends && s->where == SEND_SENT && !channel_may_end(ch))
+            return;
         if (ch->end.other == OTHER_CLOSED) /* by its last state the other end did not take it */
             send_over(s, s->cancel ? s->cancel : code, RDMAD_FAILED_UNTOUCHED);
         else if (s->where == SEND_SENT && (!s->asked || answer_lost(ch)))
