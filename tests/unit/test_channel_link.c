@@ -457,3 +457,20 @@ Test(channel_link, a_message_that_the_senders_side_refuses_to_give_is_gone) {
     ASSERT_CQE(chan_wait(&c, A), 3, RDMAD_OK, RDMAD_DONE, LARGE);
     done();
 }
+
+/* Though it is the other end that READs them. */
+Test(channel_link, long_messages_are_held_to_their_senders_rate_of_bytes) {
+    enum { RATE = 4 << 20 };
+    const struct plane_share share = {.weight = 100, .bytes_per_second = RATE};
+    struct plane *sender = rig.plane[c.end[A].where];
+    cr_assert_eq(plane_user_share(sender, (struct user_id){.uid = rig.uid}, &share), 0);
+    const uint64_t began = sim_now();
+    for (unsigned n = 1; n <= 8; n++) {
+        one(0, LARGE);
+        uint64_t least = (n - 1) * (NSEC_PER_SEC / 4) - 25 * NSEC_PER_MSEC;
+        cr_assert(n == 1 || sim_now() - began >= least, "%u in %lu us", n,
+                  (sim_now() - began) / 1000);
+    }
+    cr_assert_leq(sim_now() - began, 2 * NSEC_PER_SEC);
+    done();
+}

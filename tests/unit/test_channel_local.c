@@ -400,3 +400,61 @@ Test(channel_workers, what_a_busy_worker_has_not_read_is_bounded) {
     cr_assert_eq(letters_at(busy), 0);
     done();
 }
+
+/* ---- what a turn, and a rate, allow ------------------------------------------------------ */
+
+#define COPIED 16384u /* of each message: within the daemon the longest that is copied at once */
+
+static void many_wait_for_receives(unsigned count) {
+    for (unsigned n = 0; n < count; n++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, COPIED, n);
+    rig_settle(&rig);
+}
+
+static unsigned arrived(void) {
+    struct rdmad_cqe cqe;
+    unsigned n = 0;
+    for (; chan_take(&c, B, &cqe); n++)
+        cr_assert_eq(cqe.bytes, COPIED);
+    return n;
+}
+
+/* So who has something short to do waits for no more than those. */
+Test(channel_local, some_messages_are_copied_in_a_turn) {
+    enum { COUNT = 60 };
+    unsigned all = 0, most = 0;
+    many_wait_for_receives(COUNT);
+    for (unsigned n = 0; n < COUNT; n++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, COPIED, n);
+    for (unsigned n = 0; n < 100 && all < COUNT; n++) {
+        worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+        unsigned now = arrived();
+        most = now > most ? now : most;
+        all += now;
+    }
+    cr_expect_eq(all, COUNT, "%u came", all);
+    cr_expect_leq(most, 20, "%u were copied in a turn", most);
+    done();
+}
+
+/* Though they were taken from their ring before their user was beyond it. */
+Test(channel_local, messages_that_wait_are_held_to_a_rate_of_bytes) {
+    enum { COUNT = 60, RATE = 1000 * 1000 };
+    const struct plane_share share = {.weight = 100, .bytes_per_second = RATE};
+    unsigned all = 0;
+    cr_assert_eq(plane_user_share(rig.plane[HERE], (struct user_id){.uid = rig.uid}, &share), 0);
+    many_wait_for_receives(COUNT);
+    for (unsigned n = 0; n < COUNT; n++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, COPIED, n);
+    const uint64_t began = sim_now();
+    for (unsigned n = 1; n <= 10; n++) {
+        rig_run_until(&rig, began + n * 50 * NSEC_PER_MSEC);
+        all += arrived();
+        double may = RATE * (0.025 + n * 0.05) + COPIED;
+        cr_assert(all * COPIED <= 1.03 * may, "%u messages in %u ms", all, 50 * n);
+        cr_assert(all * COPIED >= 0.9 * (may - COPIED) - COPIED, "only %u in %u ms", all, 50 * n);
+    }
+    rig_run_until(&rig, began + NSEC_PER_SEC);
+    cr_expect_eq(all + arrived(), COUNT);
+    done();
+}

@@ -56,6 +56,15 @@ static struct channel_post *free_post(struct op_channel *ch) {
     return NULL;
 }
 
+bool channel_is_held(struct op_channel *ch) {
+    struct op_user *u = ch->session->user;
+    if (!user_is_aside(u))
+        return false;
+    list_remove(&ch->held_node);
+    list_append(&u->held, &ch->held_node);
+    return true;
+}
+
 bool channel_may_post(struct op_channel *ch) {
     return free_post(ch) != NULL;
 }
@@ -96,13 +105,21 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
     return 0;
 }
 
+/* What is READ is moved by whoever READs it: within the daemon its receiver's user has that, and of
+ * what leaves the machine the sender's rate counts it, too. */
+static void carry_charge(struct op_channel *ch, const struct channel_message *m) {
+    bool here = channel_has_payload(m->type);
+    if (here || ch->remote)
+        user_use_bytes(ch->session->user, m->length, here);
+}
+
 int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s) {
     assert(!s || !s->post.posted);
     int rc = ch->remote ? carry_there(ch, m, s) : 0;
     if (rc < 0)
         return rc;
-    if (s && channel_has_payload(m->type))
-        user_use_bytes(ch->session->user, m->length, true);
+    if (s)
+        carry_charge(ch, m);
     ch->due.state = false;
     ch->due.acks = 0;
     ch->due.ack_turns = 0;

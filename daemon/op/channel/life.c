@@ -63,6 +63,7 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     list_init(&ch->run_node);
     list_init(&ch->anew_node);
     list_init(&ch->unended_node);
+    list_init(&ch->held_node);
     list_init(&ch->lane_node);
     list_init(&ch->full_node);
     list_init(&ch->out.waiting);
@@ -158,6 +159,7 @@ void op_channel_forget(struct op_channel *ch) {
     channels_remove(ch);
     list_remove(&ch->run_node);
     list_remove(&ch->unended_node);
+    list_remove(&ch->held_node);
     channel_off_lane(ch);
     channel_posts_gone(ch);
 }

@@ -113,6 +113,7 @@ static void message_refuse(struct op_channel *ch) {
 static const void *copy_in(struct op_channel *ch, const struct op *op,
                            const struct channel_message *m) {
     const void *fault = m->length ? guard_copy(op->local, m->payload, m->length) : NULL;
+    ch->worker->channels->copied += m->length;
     if (fault)
         ch->worker->local.env.memory_fault(ch->worker, fault);
     return fault;

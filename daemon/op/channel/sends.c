@@ -327,6 +327,8 @@ unsigned sends_run(struct op_channel *ch, bool *again) {
         open_ahead(ch);
     struct op_send *s;
     for (unsigned n = 0; may_send(ch) && (s = send_first(ch)); n++) {
+        if (channel_is_held(ch))
+            break;
         if (n == BUDGET || bytes > BUDGET_BYTES) {
             channel_touch(ch);
             break;

@@ -33,7 +33,9 @@
 #define LETTERS 64u  /* of the other end that are read in a turn */
 #define ROUNDS 8u    /* in which one end answers the other's turn within this one */
 #define REKEYS 2048u /* SENDs in a turn that are looked at because other ends began anew */
-#define FOLLOW 64u   /* channels that get room on a link which was full, in a turn */
+#define COPIES \
+    262144u        /* bytes of messages that are copied in a turn; the next begins with the rest */
+#define FOLLOW 64u /* channels that get room on a link which was full, in a turn */
 /* How long an acknowledgement may wait: turns, unless they are long. */
 #define ACK_TURNS 4u
 #define ACK_NS 20000u
@@ -125,7 +127,8 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
 /* What the other end of this daemon said since. What that asks for is done in this very turn. */
 static void read_inbox(struct op_channel *ch) {
     struct channel_letter *letter;
-    for (unsigned n = 0; n < LETTERS && (letter = inbox_take(ch)); n++) {
+    const struct channels *all = ch->worker->channels;
+    for (unsigned n = 0; n < LETTERS && all->copied < COPIES && (letter = inbox_take(ch)); n++) {
         channel_deliver(ch, &letter->message);
         letter_put(ch->worker, letter);
     }
@@ -236,18 +239,31 @@ static unsigned anew_run(struct worker *w) {
     return !list_empty(anew);
 }
 
+/* Of those whose users may send again. */
+static void unheld_run(struct worker *w) {
+    for (struct list *pos; (pos = list_pop(&w->unheld));)
+        channel_touch(list_entry(pos, struct op_channel, held_node));
+}
+
 unsigned channels_run(struct worker *w) {
     struct list *run = &w->channels->run, now, later;
     list_init(&now);
     list_init(&later);
     w->channels->acks_wait = 0;
+    w->channels->copied = 0;
+    unheld_run(w);
     unsigned work = anew_run(w);
     work += unended_run(w, &later);
     work += full_lanes_run(w, &later);
     for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
         list_splice(&now, run);
-        for (struct list *pos; (pos = list_pop(&now));)
+        for (struct list *pos; w->channels->copied < COPIES && (pos = list_pop(&now));)
             work += channel_turn(list_entry(pos, struct op_channel, run_node), &later);
+        if (!list_empty(&now)) { /* they are the first then */
+            list_splice(&now, run);
+            list_splice(run, &now);
+            break;
+        }
     }
     if (!list_empty(run))
         work++;

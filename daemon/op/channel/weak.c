@@ -59,6 +59,8 @@ unsigned weak_run(struct op_channel *ch, bool *again) {
     for (struct op_send *s; (s = send_first(ch));) {
         if (s->post.posted)
             break; /* its completion lets it go on */
+        if (channel_is_held(ch))
+            break;
         if (count == BUDGET) {
             channel_touch(ch);
             break;

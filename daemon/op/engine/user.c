@@ -82,6 +82,7 @@ struct op_user *user_join(struct worker *w, struct op_account *account, struct o
     list_init(&u->hot_node);
     list_init(&u->hot);
     list_init(&u->flows);
+    list_init(&u->held);
     list_init(&u->seen_node);
     list_append(&w->users, &u->node);
     elsewhere_init(&u->elsewhere, &account->cost);
@@ -93,6 +94,7 @@ static void end_aside(struct op_user *u) {
     uint64_t ns = clock_left(u->aside_since_ns, u->worker->now_ns);
     __atomic_add_fetch(&u->account->throttled_ns, ns, __ATOMIC_RELAXED);
     u->aside = false;
+    list_splice(&u->worker->unheld, &u->held);
     list_remove(&u->hot_node);
     if (!list_empty(&u->hot))
         list_append(&u->worker->hot, &u->hot_node);
@@ -102,7 +104,7 @@ void user_leave(struct op_user *u) {
     assert(u->sessions > 0);
     if (--u->sessions)
         return;
-    assert(list_empty(&u->hot) && list_empty(&u->flows));
+    assert(list_empty(&u->hot) && list_empty(&u->flows) && list_empty(&u->held));
     if (u->aside)
         end_aside(u);
     if (u->worker->alone == u)

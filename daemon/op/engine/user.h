@@ -51,6 +51,7 @@ struct op_user {
     struct list hot_node;       /* in worker->hot, or in worker->aside */
     struct list hot;            /* of struct op_session: those with hot rings */
     struct list flows;          /* of struct op_flow, one a route */
+    struct list held; /* of struct op_channel: with something to send, while it is aside */
     unsigned sessions;
     unsigned prompt;     /* of its rings; prompt.h */
     uint64_t part;       /* of each of its sessions, in sqes, */
