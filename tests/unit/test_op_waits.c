@@ -348,3 +348,44 @@ Test(waits, all_users_transfers_have_a_limit_together) {
     rig_remote_down(&rig, &remote);
     rig_down(&rig);
 }
+
+/* Each turn of the worker, how many of b's NOPs are taken. */
+static unsigned nops_in(unsigned turns) {
+    const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+    struct rdmad_cqe cqe;
+    unsigned taken = 0;
+    for (unsigned n = 0; n < turns; n++) {
+        while (b.sq_tail - b.cq_head < 512)
+            rig_put(&b, &nop);
+        worker_turn(b.session->op.worker, sim_now());
+        sim_advance(1000);
+        while (rig_take(&b, &cqe))
+            taken++;
+    }
+    return taken;
+}
+
+/* a has as many transfers as it may. One of its NOTIFIEDs ends in each turn, so its ring is looked
+ * at again, but nothing may be taken: it waits for its own ops and for nobody's turn. */
+Test(waits, who_waits_for_ops_of_its_own_to_end_holds_up_no_neighbour) {
+    enum { TURNS = 400 };
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_NOTIFIED, .lease = 333};
+    uid_ops = 256;
+    up(1, TWO_UIDS, 8192, 8192, 8192);
+    remote_up();
+    unsigned alone = nops_in(TURNS);
+    for (unsigned n = 1; n <= TURNS; n++) {
+        sqe.timeout_ns = 10 * NSEC_PER_USEC + n * NSEC_PER_USEC;
+        rig_put(&a, &sqe);
+    }
+    hold(&a, 500);
+    cr_assert_eq(a.session->op.charged, OPS_AT_ONCE + 256);
+    uint32_t waited = a.session->op.waits;
+    unsigned beside = nops_in(TURNS);
+    cr_assert_gt(waited - a.session->op.waits, TURNS / 2, "none of them has ended");
+    cr_assert_gt(beside, 9 * alone / 10, "%u of %u", beside, alone);
+    rig_client_down(&a);
+    rig_client_down(&b);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}

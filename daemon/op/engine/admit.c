@@ -124,8 +124,9 @@ static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
     return admit_other(w, r, &sqe, &rq, status, 0);
 }
 
-/* Takes up to budget sqes, or fewer that cost as much. */
-static void ring_take_sqes(struct worker *w, struct op_ring *r, uint32_t count, uint32_t budget) {
+/* Takes up to budget sqes, or fewer that cost as much. Returns whether that has left some: what is
+ * left because an op of the session must end first waits for that, and for no turn. */
+static bool ring_take_sqes(struct worker *w, struct op_ring *r, uint32_t count, uint32_t budget) {
     struct op_session *s = r->session;
     uint32_t taken = 0, spent = 0;
     uint64_t routed = w->routed;
@@ -146,6 +147,7 @@ static void ring_take_sqes(struct worker *w, struct op_ring *r, uint32_t count, 
     user_spent_beside(s->user, (spent - (w->routed - routed)) * USER_OP_COST);
     r->active_ns = w->now_ns;
     rings_dirty(w, r);
+    return spent >= budget && taken < count;
 }
 
 /* Returns whether there was anything. */
@@ -159,9 +161,9 @@ static bool serve_ring(struct worker *w, struct op_ring *r, uint64_t room) {
     if (count == 0)
         return false;
     uint32_t budget = s->user->ops_at_once < RING_BUDGET ? s->user->ops_at_once : RING_BUDGET;
-    if (count > RING_BUDGET && room > RING_BUDGET) /* it could have had more of its part */
+    bool left = ring_take_sqes(w, r, count, room < budget ? (uint32_t)room : budget);
+    if (left && room > budget) /* it could have had more of its part */
         user_waits(s->user);
-    ring_take_sqes(w, r, count, room < budget ? (uint32_t)room : budget);
     return true;
 }
 
