@@ -54,7 +54,7 @@ struct fabric_settings {
     uint16_t data_port;          /* 0: any free port */
     char congestion_control[16]; /* of TCP sockets; "" leaves the system's */
     uint32_t max_inflight;       /* ops in flight on a link, each way */
-    uint64_t send_buffer_bytes;  /* bound of what a link queues in our memory */
+    uint64_t send_buffer_bytes;  /* with so much unsent a link takes nothing more to be sent */
     uint64_t token_ttl_ns;       /* how long an offer may be taken up */
     uint64_t
         connect_timeout_ns; /* of link_open, and for an accepted connection to show its token */

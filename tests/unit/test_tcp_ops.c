@@ -255,13 +255,56 @@ Test(tcp_ops, a_full_link_says_again_and_takes_more_after_a_completion) {
     cr_assert_not(ops[10].done);
     for (unsigned i = 0; i < 5; i++)
         op_prepare(&p, &big[i], RDMAD_OP_WRITE, 0, 0, 256u << 10);
-    for (unsigned i = 0; i < 3; i++)
-        cr_assert_eq(fabric_tcp.post(p.link, &big[i].op), 0);
-    int rc = fabric_tcp.post(p.link, &big[3].op);
-    cr_assert_eq(rc, RDMAD_E_AGAIN); /* headers count too */
-    PAIR_UNTIL(&p, big[2].done);
-    cr_assert_eq(fabric_tcp.post(p.link, &big[3].op), 0);
+    for (unsigned i = 0; i < 5; i++)
+        cr_assert_eq(fabric_tcp.post(p.link, &big[i].op), i < 4 ? 0 : RDMAD_E_AGAIN);
     PAIR_UNTIL(&p, big[3].done);
+    cr_assert_eq(fabric_tcp.post(p.link, &big[4].op), 0);
+    PAIR_UNTIL(&p, big[4].done);
+    pair_close(&p);
+}
+
+/* So many of 64 KiB wait on a link on which a MiB may. */
+static void some_wait(struct pair *p, struct top short_ones[16], unsigned count) {
+    pair_defaults(p, 4 * MIB);
+    p->lessee.settings.send_buffer_bytes = MIB;
+    pair_start(p);
+    for (unsigned i = 0; i < count; i++) {
+        op_prepare(p, &short_ones[i], RDMAD_OP_WRITE, 0, 0, 64u << 10);
+        cr_assert_eq(fabric_tcp.post(p->link, &short_ones[i].op), 0);
+    }
+}
+
+/* Whoever keeps a link nearly full with short ones would have all of it. */
+Test(tcp_ops, where_there_is_room_for_a_short_op_there_is_room_for_a_long_one) {
+    struct pair p;
+    struct top short_ones[16], last, big;
+    some_wait(&p, short_ones, 14);
+    op_prepare(&p, &big, RDMAD_OP_WRITE, MIB, MIB, 256u << 10);
+    op_prepare(&p, &last, RDMAD_OP_WRITE, 0, 0, 64u << 10);
+    random_fill(p.local + MIB, MIB, 7);
+    cr_assert_eq(fabric_tcp.post(p.link, &big.op), 0, "it waits for as long as there are others");
+    cr_assert_eq(fabric_tcp.post(p.link, &last.op), RDMAD_E_AGAIN, "nothing bounds what waits");
+    PAIR_UNTIL(&p, big.done);
+    cr_assert_eq(big.op.status, RDMAD_OK);
+    cr_assert_eq(memcmp(p.memory + MIB, p.local + MIB, 256u << 10), 0);
+    cr_assert_eq(fabric_tcp.post(p.link, &last.op), 0);
+    PAIR_UNTIL(&p, last.done);
+    pair_close(&p);
+}
+
+Test(tcp_ops, a_read_waits_for_no_room_for_what_others_send) {
+    struct pair p;
+    struct top short_ones[16], read;
+    some_wait(&p, short_ones, 16);
+    op_prepare(&p, &read, RDMAD_OP_WRITE, 0, 0, 8);
+    cr_assert_eq(fabric_tcp.post(p.link, &read.op), RDMAD_E_AGAIN);
+    random_fill(p.memory + MIB, MIB, 8);
+    op_prepare(&p, &read, RDMAD_OP_READ, MIB, MIB, 256u << 10);
+    cr_assert_eq(fabric_tcp.post(p.link, &read.op), 0);
+    PAIR_UNTIL(&p, read.done);
+    cr_assert_eq(read.op.status, RDMAD_OK);
+    cr_assert_eq(memcmp(p.memory + MIB, p.local + MIB, 256u << 10), 0);
+    cr_assert(short_ones[15].done, "it has overtaken what was posted before it");
     pair_close(&p);
 }
 

@@ -39,16 +39,23 @@ static void refuse_op(struct tcp_link *l, struct fabric_op *op, int status) {
     list_append(&t->refused, &op->node);
 }
 
-static bool link_full(const struct tcp_link *l, const struct fabric_op *op) {
-    uint64_t length = op->length;
+/* Too much waits to be sent, whatever the op's own length: short ops that come all the time keep
+ * what waits near the bound, and a long one that had to fit in would never be taken. A READ has
+ * nothing to be sent but its header, for which outq_room asks. */
+static bool bytes_full(const struct tcp_link *l, const struct fabric_op *op) {
     const struct outq *q = &l->conn.out;
-    const struct fabric_settings *s = l->conn.tcp->env->settings;
-    uint64_t unsent = q->queued - q->sent;
-    if (op->opcode == RDMAD_OP_SEND && length <= FRAME_MAX_SEND &&
+    return op->opcode != RDMAD_OP_READ &&
+           q->queued - q->sent >= l->conn.tcp->env->settings->send_buffer_bytes;
+}
+
+static bool link_full(const struct tcp_link *l, const struct fabric_op *op) {
+    const struct outq *q = &l->conn.out;
+    uint64_t ops = l->tail - l->head;
+    if (op->opcode == RDMAD_OP_SEND && op->length <= FRAME_MAX_SEND &&
         !outq_fits(q, FRAME_BYTES + FRAME_MAX_SEND))
         return true;
-    return l->tail - l->head >= s->max_inflight || l->tail - l->head > l->mask || !outq_room(q) ||
-           (unsent > 0 && unsent + length > s->send_buffer_bytes);
+    return ops >= l->conn.tcp->env->settings->max_inflight || ops > l->mask || !outq_room(q) ||
+           bytes_full(l, op);
 }
 
 /* How much of the payload goes into the queue at once. */
