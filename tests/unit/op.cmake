@@ -17,6 +17,8 @@ foreach(area share beside elsewhere turns prompt)
   rdmad_test(unit_op_${area} unit/test_op_${area}.c unit/op_crowd.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()
+rdmad_test(unit_op_room unit/test_op_room.c unit/op_rig.c unit/channel_rig.c
+  LINK rdmad_op rdmad_test_support LABELS unit)
 rdmad_test(unit_op_fabrics unit/test_op_fabrics.c unit/op_rig.c unit/channel_rig.c
   LINK rdmad_op rdmad_test_support LABELS unit)
 rdmad_test(unit_op_owed unit/test_op_owed.c unit/op_rig.c unit/channel_rig.c

@@ -35,7 +35,8 @@ struct op_route {
     struct fabric_link *link;
     struct list run;  /* of struct op_flow: those with ops that have a part to post, by vtime */
     struct list node; /* in worker->runnable or, while full, in fabric->full */
-    bool full;        /* the link said AGAIN */
+    bool full;        /* the link said AGAIN, */
+    bool overtaken;   /* last when the lane's channels had been before it; submit.c */
     bool up;          /* the link takes posts; while it is not, ops wait with their leases */
     bool local;       /* the bytes move in the poll that follows */
     bool copied;      /* by this CPU, not by a device */

@@ -16,6 +16,10 @@
  * copies. Besides, a user posts long parts on the local route only while it has its turn (user.h),
  * because they take the worker's time.
  *
+ * The room of a link is also its lane's channels', who are asked first and would leave none if they
+ * always had something to say. So a route that came too late goes before them when there is room
+ * again, and then they before it: neither keeps the other out.
+ *
  * Of an op whose lease has ended nothing more is posted, though ends.c may not have come to it yet.
  *
  * Parts that a lost link gave back go first. The link that follows may take less at once: then such
@@ -353,10 +357,30 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         op_queue(w, op);
 }
 
+static bool route_has_channels(struct op_route *route) {
+    const struct op_lane *lane = op_route_lane(route);
+    return lane && !list_empty(&lane->channels);
+}
+
 unsigned submit_run(struct worker *w) {
     unsigned posts = 0;
     list_for_each_safe (pos, &w->runnable) {
-        posts += submit_route(w, list_entry(pos, struct op_route, node));
+        struct op_route *route = list_entry(pos, struct op_route, node);
+        posts += submit_route(w, route);
+        route->overtaken = route->full && route_has_channels(route);
+    }
+    return posts;
+}
+
+unsigned submit_overtaken(struct worker *w) {
+    unsigned posts = 0;
+    list_for_each_safe (pos, &w->runnable) {
+        struct op_route *route = list_entry(pos, struct op_route, node);
+        if (!route->overtaken)
+            continue;
+        unsigned more = submit_route(w, route);
+        route->overtaken = !more; /* the next room is the channels' again */
+        posts += more;
     }
     return posts;
 }

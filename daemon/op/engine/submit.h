@@ -22,5 +22,7 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
                         void *arg);
 /* Posts parts on every route that takes them; returns how many. */
 unsigned submit_run(struct worker *w);
+/* The same before the channels have their turn, for routes to which those left no room. */
+unsigned submit_overtaken(struct worker *w);
 
 #endif

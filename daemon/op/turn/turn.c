@@ -192,6 +192,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     }
     if (!list_empty(&w->fences))
         fences_run(w);
+    if (!list_empty(&w->runnable))
+        work += submit_overtaken(w);
     work += channels_run(w);
     work += submit_run(w);
     work += poll_local(w);
