@@ -403,3 +403,19 @@ Test(trace, traces_end_in_any_order_with_notes_and_a_session_that_is_gone) {
     cr_expect_null(w->traces, "an op looks at nothing any more");
     routes_down();
 }
+
+/* To free it may unmap, and wait for the process's lock of its address space. */
+Test(trace, what_has_ended_is_freed_by_the_control_thread_and_not_by_a_worker) {
+    routes_up(NULL, 1, CLOCK_NEVER);
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct plane_trace *t = begin((struct plane_trace_filter){.session = 0});
+    const struct op_trace *part = t->of[0];
+    plane_trace_end(t);
+    cr_assert_not(mailbox_pending(&rig.control));
+    worker_turn(w, sim_now());
+    cr_expect_null(w->traces);
+    cr_assert(mailbox_pending(&rig.control), "the worker has freed it");
+    cr_expect_not_null(part->ring.records);
+    rig_settle(&rig);
+    routes_down();
+}

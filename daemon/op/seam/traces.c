@@ -2,10 +2,11 @@
 /*
  * traces.c - who traces: told to each worker by a mail, and taken away by another.
  *
- * Neither is answered. Each worker's part (op_trace) is the worker's from its first mail to its
- * last, but for the ring, of which the control thread is the reader; the last mail frees it. So a
- * trace can end at any time, and nobody waits for that, not even a plane that stops: its workers
- * read their mail before they end.
+ * Each worker's part (op_trace) is the worker's from its first mail to its last, but for the ring,
+ * of which the control thread is the reader. The last mail comes back, and the control thread frees
+ * the part: that may unmap, which a worker must not wait for (tool/slab.h). So a trace can end at
+ * any time, and nobody waits for that, not even a plane that stops: its workers read their mail
+ * before they end, and what they send back is read after them.
  */
 #include "daemon/op/engine/trace.h"
 #include "daemon/op/seam/objects.h"
@@ -25,6 +26,11 @@ static uint32_t records_of_each(unsigned workers) {
 static void free_part(struct op_trace *part) {
     trace_ring_fini(&part->ring);
     free(part);
+}
+
+/* On the control thread, when the worker has let go of it. */
+static void free_ended_part(struct mail *mail) {
+    free_part(container_of(mail, struct op_trace, end_mail));
 }
 
 static struct op_trace *make_part(struct worker *w, unsigned workers,
@@ -49,7 +55,7 @@ static void begin_part(struct mail *mail) {
 static void end_part(struct mail *mail) {
     struct op_trace *part = container_of(mail, struct op_trace, end_mail);
     trace_remove(part->worker, part);
-    free_part(part);
+    mailbox_post(part->worker->control, mail, free_ended_part);
 }
 
 /* ---- on the control thread ------------------------------------------------------------------ */
