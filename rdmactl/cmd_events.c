@@ -284,6 +284,8 @@ int cmd_why(const struct command *self, int argc, char **argv) {
         char text[1100];
         printf("now  %s\n", cli_safe_text(text, sizeof(text), json_string_value(sentence)));
     }
+    if (json_is_true(json_object_get(result, "truncated")))
+        printf("(this is cut here, there is more; why session ID tells of one session)\n");
     print_events(json_object_get(result, "events"), &(struct event_filter){.kinds = NULL}, 0);
     const char *next = json_string_value(json_object_get(result, "next"));
     if (next)

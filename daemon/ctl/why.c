@@ -2,7 +2,8 @@
 /*
  * why.c - rdmactl why: what is to be said of an object, in sentences. First how it stands now, if
  * it is there; then what is remembered of it; then what to do about it. Of what is somebody else's
- * there is nothing to say, as of what never was.
+ * there is nothing to say, as of what never was. Of an op's number, which programs choose, there
+ * may be very much: what is more than WHY_SENTENCES is neither said nor looked for.
  */
 #include "common/errors.h"
 #include "daemon/ctl/events_json.h"
@@ -21,10 +22,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Each takes the control thread some microseconds, and all wait for an answer. */
+#define WHY_SENTENCES 256u
+
 struct why {
     struct ctl_call *call;
     uint64_t id, now_ns;
     json_t *now;      /* sentences */
+    bool truncated;   /* there would be more of them */
     const char *next; /* what to do about it; NULL: the events decide */
 };
 
@@ -32,6 +37,9 @@ static void say(struct why *w, const char *format, ...) __attribute__((format(pr
 static void say(struct why *w, const char *format, ...) {
     char text[1024];
     va_list ap;
+    w->truncated = json_array_size(w->now) >= WHY_SENTENCES;
+    if (w->truncated)
+        return;
     va_start(ap, format);
     vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
@@ -52,7 +60,7 @@ static const struct session *why_session_of(const struct why *w) {
 static void say_failures(struct why *w, const struct session *s, bool of_op) {
     struct plane_failure failed[PLANE_FAILURES];
     unsigned count = s->plane ? plane_session_failures(s->plane, failed) : 0;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count && !w->truncated; i++) {
         char text[RDMAD_TEXT_MAX + 1];
         if (of_op && failed[i].user_data != w->id)
             continue;
@@ -101,6 +109,8 @@ static void why_session(struct why *w) {
 static void why_op(struct why *w) {
     list_for_each (node, &ctl_state(w->call)->sessions) {
         const struct session *s = list_entry(node, struct session, node);
+        if (w->truncated)
+            return;
         if (ctl_sees(w->call, s))
             say_failures(w, s, true);
     }
@@ -145,9 +155,11 @@ static void why_attach(struct why *w) {
         const struct handle *h;
         uint32_t cursor = 0;
         uint64_t number;
+        if (w->truncated)
+            return;
         if (!ctl_sees(w->call, s))
             continue;
-        while ((h = slots_next(&s->handles, &cursor, &number))) {
+        while (!w->truncated && (h = slots_next(&s->handles, &cursor, &number))) {
             if (!h->remote || h->lease_id != w->id || h->stage != HANDLE_USABLE)
                 continue;
             say(w,
@@ -263,6 +275,9 @@ void ctl_why(struct ctl_call *call, const json_t *params) {
     if (!w.next)
         w.next = why_next(events);
     json_t *next = w.next ? json_string(w.next) : json_null();
-    ctl_reply(call, json_pack("{s:s, s:o, s:o, s:o, s:o}", "object", objects[i].object, "id",
-                              rows_any_number(w.id), "now", w.now, "events", events, "next", next));
+    json_t *answer = json_pack("{s:s, s:o, s:o, s:o, s:o}", "object", objects[i].object, "id",
+                               rows_any_number(w.id), "now", w.now, "events", events, "next", next);
+    if (w.truncated)
+        json_object_set_new(answer, "truncated", json_true());
+    ctl_reply(call, answer);
 }

@@ -9,6 +9,8 @@ rdmad_test(unit_ctl unit/test_ctl.c LINK rdmad_ctl_socket rdmad_test_support LAB
 if(TARGET unit_ctl AND TARGET rdmad)
   add_dependencies(unit_ctl rdmad)
 endif()
+rdmad_test(unit_why unit/test_why.c unit/session_rig.c unit/fake_plane.c
+  LINK rdmad_why -Wl,--wrap=plane_session_failures LABELS unit)
 rdmad_test(unit_device_json unit/test_device_json.c LINK rdmad_device_json LABELS unit)
 rdmad_test(unit_device_show unit/test_device_show.c LINK rdmad_device_show LABELS unit)
 rdmad_test(unit_patience unit/test_patience.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
