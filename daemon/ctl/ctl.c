@@ -10,9 +10,10 @@
  * Bounds: MAX_CONNS connections, the last RESERVED_CONNS of them for callers that may change
  * things, so that readers cannot lock an administrator out, and of the others half of what is left
  * for each uid; MAX_LINE bytes a line; LINES_A_TURN lines before others get the thread, and none
- * after those took TURN_NS; no further line is looked at while OUTPUT_BACKLOG bytes of
- * answers or MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for
- * WRITE_S is closed.
+ * after those took TURN_NS; half of the thread for each uid (rests.h), whose connections take turns
+ * when it has rested; no further line is looked at while OUTPUT_BACKLOG bytes of answers or
+ * MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for WRITE_S is
+ * closed.
  *
  * Callers are clients, too: what they send is received as ipc/client_socket.h has it, and who
  * sends a descriptor is closed. And one to whom sending has proved to take long is not sent to for
@@ -23,6 +24,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/send_cost.h"
 #include "daemon/ctl/call.h"
+#include "daemon/ctl/rests.h"
 #include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/listener.h"
 #include <assert.h>
@@ -47,13 +49,15 @@
 #define IDLE_S 60
 #define WRITE_S 10
 #define GROUPS_MAX 65536u
+_Static_assert(MAX_CONNS <= RESTS_MAX, "each connection may be another uid's");
 
 struct ctl {
     struct state *state;
     ctl_find *find;
     struct listener *listener;
-    struct list conns;
+    struct list conns; /* that was served last is the last */
     unsigned nconns;
+    struct rests rests;
 };
 
 struct ctl_conn {
@@ -68,6 +72,8 @@ struct ctl_conn {
     struct send_cost cost;
     struct ctl_calls calls; /* not answered yet */
     struct ctl_caller caller;
+    struct uid_rest *uid; /* what its uid's connections took; NULL: it is not in ctl->conns yet */
+    bool waits;           /* for that rest to be over, or for another of these */
     bool full;       /* as much is read as a line may have; nothing more is until it is taken */
     bool input_over; /* end of file, or a line too long */
 };
@@ -89,6 +95,7 @@ static void ctl_conn_free(struct ctl_conn *conn) {
     list_remove(&conn->node);
     assert(conn->ctl->nconns);
     conn->ctl->nconns--;
+    rests_leave(conn->uid);
     ctl_conn_drop(conn);
     client_socket_close(conn->sock);
     free((void *)(uintptr_t)conn->caller.who.gids);
@@ -108,6 +115,32 @@ static void ctl_conn_turn_later(struct ctl_conn *conn) {
     static const struct timeval now;
     if (!event_pending(conn->turn, EV_TIMEOUT, NULL) && event_add(conn->turn, &now))
         event_active(conn->turn, EV_TIMEOUT, 0); /* out of memory: in this pass, then */
+}
+
+/* Of its uid's connections that wait, itself included, that which was served longest ago. */
+static struct ctl_conn *ctl_conn_first(struct ctl_conn *conn) {
+    list_for_each (node, &conn->ctl->conns) {
+        struct ctl_conn *other = list_entry(node, struct ctl_conn, node);
+        if (other->uid == conn->uid && (other->waits || other == conn))
+            return other;
+    }
+    return conn;
+}
+
+/* Whether it has to wait, since its uid rests or another connection of that was there before it; it
+ * has another turn then. */
+static bool ctl_conn_waits(struct ctl_conn *conn, uint64_t now_ns) {
+    const uint64_t left_ns = rests_left_ns(conn->uid, now_ns);
+    const struct timeval rest = clock_timeval(left_ns);
+    struct ctl_conn *first = ctl_conn_first(conn);
+    conn->waits = left_ns || first != conn;
+    if (left_ns && event_add(conn->turn, &rest))
+        ctl_conn_turn_later(conn);
+    if (!left_ns && conn->waits) {
+        event_active(first->turn, EV_TIMEOUT, 0);
+        ctl_conn_turn_later(conn);
+    }
+    return conn->waits;
 }
 
 /* When its socket takes something, or has rested. Without memory for that the connection is over at
@@ -244,11 +277,11 @@ static void ctl_conn_read_on(struct ctl_conn *conn) {
     ctl_conn_turn_later(conn);
 }
 
-/* Takes a few lines, and frees the connection when nothing is left to do for it. */
-static void ctl_conn_turn(struct ctl_conn *conn) {
+/* Takes a few lines; whether there are more, as far as it has looked. */
+static bool ctl_conn_take_lines(struct ctl_conn *conn, uint64_t now_ns) {
     struct evbuffer *input = conn->input;
     bool more = true, over = false;
-    uint64_t end_ns = clock_after(clock_now_ns(), TURN_NS);
+    uint64_t end_ns = clock_after(now_ns, TURN_NS);
     for (unsigned n = 0; n < LINES_A_TURN && more && !over && !backlogged(conn); n++) {
         size_t size;
         char *line = evbuffer_readln(input, &size, EVBUFFER_EOL_LF);
@@ -262,9 +295,22 @@ static void ctl_conn_turn(struct ctl_conn *conn) {
         free(line);
         over = clock_now_ns() >= end_ns;
     }
+    return more;
+}
+
+/* Takes a few lines, and frees the connection when nothing is left to do for it. */
+static void ctl_conn_turn(struct ctl_conn *conn) {
+    const uint64_t began_ns = clock_now_ns();
+    if (ctl_conn_waits(conn, began_ns))
+        return;
+    list_remove(&conn->node);
+    list_append(&conn->ctl->conns, &conn->node);
+    const uint64_t cpu_ns = send_cost_cpu_ns();
+    bool more = ctl_conn_take_lines(conn, began_ns);
+    rests_took(conn->uid, began_ns, clock_now_ns(), send_cost_cpu_ns() - cpu_ns);
     if (more && !backlogged(conn))
         ctl_conn_turn_later(conn);
-    if (conn->full && !conn->input_over && evbuffer_get_length(input) <= MAX_LINE) {
+    if (conn->full && !conn->input_over && evbuffer_get_length(conn->input) <= MAX_LINE) {
         conn->full = false;
         ctl_conn_read_on(conn);
     }
@@ -432,6 +478,7 @@ static void on_accepted(void *user, int fd) {
     list_init(&conn->calls.list);
     list_append(&ctl->conns, &conn->node);
     ctl->nconns++;
+    conn->uid = rests_join(&ctl->rests, who.uid);
     ctl_conn_read_on(conn);
 }
 
