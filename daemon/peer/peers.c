@@ -27,6 +27,7 @@
 #include "daemon/peer/control/rates.h"
 #include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
+#include "daemon/peer/control/unread.h"
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/lane/lane.h"
 #include "daemon/peer/lessee/attach.h"
@@ -273,6 +274,7 @@ static void peer_lose(struct peer *p) {
     if (p->way)
         transport_close(p->way);
     p->way = NULL;
+    unread_forget(p);
     list_remove(&p->waiter_node);
     if (was == PEER_UP)
         LOG_LIMITED_OF(peer_log(p), INFO,

@@ -173,7 +173,7 @@
  * says which line of which file decides.
  *
  * RDMAD_E_BUSY: An op, a lock or a lease holds it; the sentence names the holder. Wait for that to
- * end, then do it again.
+ * end, then do it again. Or another daemon does not read just now: ask it again a little later.
  *
  * RDMAD_E_SYSTEM: A system call failed; the sentence has its name and why (a full disk, no
  * descriptors, no permission).

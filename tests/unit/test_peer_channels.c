@@ -3,6 +3,7 @@
  * Channels that a peer asks for: each step of the handshake done well, refused, late, lost, given
  * up and lied about.
  */
+#include "daemon/peer/control/record.h"
 #include "daemon/state/keepalive.h"
 #include "tests/unit/chan_steps.h"
 
@@ -509,6 +510,30 @@ Test(peer_channels, we_ask_whoever_is_at_the_other_end_and_believe_it) {
     AWAIT(rig_events(s, RDMAD_EV_CHANNEL_SILENT) == 1);
     say_alive(in, number, true, 0);
     AWAIT(rig_events(s, RDMAD_EV_CHANNEL_SILENT) == 2);
+}
+
+static struct peer *dialled(void) {
+    list_for_each (node, &rig.st.peers->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->outgoing)
+            return p;
+    }
+    cr_assert_fail("no peer is dialled");
+    return NULL;
+}
+
+/* Each asks at once, and the other daemon does not read. */
+Test(peer_channels, keep_alives_that_are_set_without_pause_never_cut_the_connection) {
+    const struct keepalive_terms terms = {.silent_ns = 1000 * MS};
+    struct error err;
+    accepted();
+    dialled()->output_max = 16384;
+    for (unsigned i = 0; i < 2000; i++)
+        cr_assert_eq(keepalive_set(ch, &terms, &err), 0);
+    settle();
+    cr_expect_eq(peers_in_state("up"), 2);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_END), 0, "the channel is lost");
+    raw_expect(out, PEER_MSG_CHAN_ALIVE);
 }
 
 /* Numbers of nothing, of what is not its, and answers that nobody asked for. */

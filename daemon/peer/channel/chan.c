@@ -12,6 +12,7 @@
 #include "daemon/peer/connect/redial.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/unread.h"
 #include "daemon/peer/tables.h"
 #include "daemon/state/channel_away.h"
 #include <assert.h>
@@ -43,9 +44,9 @@ void chan_send_end(struct peer *p, uint64_t ref, bool mine, int reason, const ch
     peer_send(p, &m);
 }
 
-void chan_send_alive(struct peer *p, uint64_t ref, bool answer, uint64_t silent_ns) {
+void chan_send_alive(struct peer *p, uint64_t ref, uint64_t silent_ns) {
     struct peer_msg m = {.type = PEER_MSG_CHAN_ALIVE,
-                         .chan_alive = {.ref = ref, .answer = answer, .silent_ns = silent_ns}};
+                         .chan_alive = {.ref = ref, .answer = true, .silent_ns = silent_ns}};
     peer_send(p, &m);
 }
 
@@ -298,12 +299,16 @@ static void chan_let_go(struct channel *ch) {
     chan_free(c);
 }
 
-/* A daemon that cannot be asked has programs that are never silent. */
+/* A daemon that cannot be asked has programs that are never silent; one that does not read just now
+ * is asked the next time. */
 static void chan_ask_alive(struct channel *ch) {
     const struct chan *c = ch->record;
     struct peer *p = c->out && c->out->stage == PEER_UP ? c->out : c->in;
-    if (p->version >= PEER_WIRE_KEEPALIVE)
-        chan_send_alive(p, c->other, false, 0);
+    struct peer_msg m = {.type = PEER_MSG_CHAN_ALIVE, .chan_alive.ref = c->other};
+    struct user_id user = session_user_id(ch->session);
+    struct error busy;
+    if (p->version >= PEER_WIRE_KEEPALIVE && unread_check(p, user, &busy) == 0)
+        unread_ask(p, user, &m);
 }
 
 static const struct channel_ops chan_ops = {.cancel = chan_cancel,

@@ -20,5 +20,5 @@ void chan_take_alive(struct peer *p, const struct peer_msg *msg) {
     if (m->answer)
         keepalive_told(c->channel, m->silent_ns);
     else
-        chan_send_alive(p, c->other, true, alive_silent_ns(c->channel->session));
+        chan_send_alive(p, c->other, alive_silent_ns(c->channel->session));
 }

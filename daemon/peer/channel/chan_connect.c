@@ -11,7 +11,7 @@
 #include "daemon/peer/connect/dial.h"
 #include "daemon/peer/connect/own_address.h"
 #include "daemon/peer/control/admit.h"
-#include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/unread.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
 #include "daemon/state/channel_away.h"
@@ -41,7 +41,7 @@ void chan_ask(struct chan *c) {
     own_address_told(c->out->peers, m.chan_req.host);
     memcpy(m.chan_req.service, ch->service, sizeof(m.chan_req.service));
     chan_enter(c, CHAN_ASKED);
-    peer_send(c->out, &m);
+    unread_ask(c->out, session_user_id(ch->session), &m);
 }
 
 /* Half of what one peer may have is the most that one user can take. */
@@ -67,7 +67,8 @@ static int chan_begin_connect(struct chan *c, const char *host, uint16_t port, u
     struct peer *p;
     int rc;
     if ((rc = peer_dial(s->state->peers, host, port, session_user_id(s), &p, err)) ||
-        (rc = admit_session(p, s, err)) || (rc = chan_check_share(p, session_user_id(s), err)))
+        (rc = admit_session(p, s, err)) || (rc = chan_check_share(p, session_user_id(s), err)) ||
+        (rc = unread_check(p, session_user_id(s), err)))
         return rc;
     if (!c->again && getrandom(c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a channel's token");

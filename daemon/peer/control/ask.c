@@ -7,6 +7,7 @@
 #include "daemon/peer/control/admit.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/unread.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -90,6 +91,7 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
     assert(p->outgoing && bytes >= sizeof(*a));
     struct quota_charge charge = {0};
     if (ask_admit(ops, p, s, err) || ask_check_share(p, session_user_id(s), err) ||
+        unread_check(p, session_user_id(s), err) ||
         quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_QUESTIONS, 1, &charge, err))
         return NULL;
     a = calloc(1, bytes);
@@ -121,7 +123,7 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
 
 static void ask_send(struct peer_ask *a) {
     a->sent = true;
-    peer_send(a->peer, &a->question);
+    unread_ask(a->peer, session_user_id(a->session), &a->question);
 }
 
 void ask_begin(struct peer_ask *a) {

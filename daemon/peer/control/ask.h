@@ -6,7 +6,7 @@
  * answer names the number; whoever handles it ends the ask (ask_leave). An answer to a number that
  * is gone is ignored. When the session that asks closes, the ask is given up, whatever its
  * time-out. When the connection is lost every ask fails. Half of the table is the most that one
- * user can take.
+ * user can take; what the peer has not read is bounded besides, given up or not (unread.h).
  */
 #ifndef RDMAD_PEER_CONTROL_ASK_H
 #define RDMAD_PEER_CONTROL_ASK_H

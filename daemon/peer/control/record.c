@@ -50,6 +50,7 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     ps->ungreeted += !outgoing;
     p->since_ns = state_now(ps->state);
     p->output_max = record_output_max(ps->state);
+    list_init(&p->askers);
     list_init(&p->turn_node);
     list_init(&p->judge_node);
     list_init(&p->shown_node);
@@ -127,7 +128,7 @@ void peer_check_free(struct peer *p) {
     record_wake_waiters(p);
     if (p->stage != PEER_LOST || p->holds || peer_is_needed(p))
         return;
-    assert(!p->asks.used && list_empty(&p->waiters));
+    assert(!p->asks.used && list_empty(&p->askers) && list_empty(&p->waiters));
     list_remove(&p->node);
     ps->count--;
     slots_fini(&p->asks);

@@ -163,7 +163,8 @@ struct peer {
     struct transport *way;       /* NULL: there is none yet, or no more */
     struct handshake *handshake; /* under way */
     bool secured; /* it has proven by its certificate who it is, and what is said is encrypted */
-    size_t output_max; /* bytes that may wait for a peer on whom something depends */
+    size_t output_max;  /* bytes that may wait for a peer on whom something depends */
+    struct list askers; /* unread.c */
     struct event *end_event;
     bool joins;       /* it has come to join: no peer, connect/join.c */
     bool audited;     /* the audit log has said why it ends */

@@ -7,6 +7,7 @@
 #include "daemon/peer/control/handshake.h"
 #include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
+#include "daemon/peer/control/unread.h"
 #include "daemon/state/identity.h"
 #include <assert.h>
 
@@ -21,6 +22,7 @@ static void stream_heard(void *arg) {
 
 static void stream_drained(void *arg) {
     struct peer *p = arg;
+    unread_forget(p);
     p->peers->ops->drained(p);
 }
 
