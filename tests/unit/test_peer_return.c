@@ -3,6 +3,7 @@
  * test_peer_return.c - the owner's daemon is lost and comes back, as its lessee's daemon sees it:
  * what waits, what is asked again, what ends, and when.
  */
+#include "daemon/peer/control/conn.h"
 #include "daemon/peer/tables.h"
 #include "tests/unit/lessee_steps.h"
 
@@ -73,6 +74,70 @@ Test(peer_return, a_peer_that_comes_back_is_asked_once_more_to_keep_a_lease) {
     AWAIT(kept.calls == 1);
     cr_expect_eq(kept.code, 0, "%s", kept.text);
     cr_expect(h->keep);
+}
+
+/* It is dialled again, and has not said hello yet. */
+static struct raw *dialled_again(void) {
+    rig_advance(15 * MS);
+    struct raw *r = raw_accept(listener);
+    raw_expect(r, PEER_MSG_HELLO);
+    return r;
+}
+
+static void says_hello(struct raw *r) {
+    struct peer_msg hello = raw_hello();
+    raw_send(r, &hello);
+}
+
+Test(peer_return, nobody_is_asked_to_keep_a_lease_that_is_not_back_yet) {
+    uint64_t ref;
+    struct rig_done kept = {0};
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    ref = asked(r);
+    handle_keep(h, true, rig_done, &kept);
+    cr_expect(raw_silent(r), "it is asked by a number that its owner's daemon does not know");
+    grant(r, ref, 60000);
+    cr_expect_eq(raw_expect(r, PEER_MSG_KEEP_REQ).keep_req.owner_ref, 900 + ref);
+    struct peer_msg rep = {.type = PEER_MSG_KEEP_REP, .keep_rep.lessee_ref = ref};
+    raw_send(r, &rep);
+    AWAIT(kept.calls == 1);
+    cr_expect_eq(kept.code, 0, "%s", kept.text);
+}
+
+Test(peer_return, a_keeper_whose_time_came_while_its_owner_was_away_asks_on) {
+    uint64_t ref;
+    struct rig_done kept = {0};
+    rig.config.peer_ping_ms = rig.config.peer_dead_ms = 600000;
+    struct raw *r = attached_for_long(3000, &ref);
+    handle_keep(h, true, rig_done, &kept);
+    raw_expect(r, PEER_MSG_KEEP_REQ);
+    struct peer_msg rep = {.type = PEER_MSG_KEEP_REP, .keep_rep.lessee_ref = ref};
+    raw_send(r, &rep);
+    AWAIT(kept.calls == 1);
+    lose(r);
+    r = dialled_again();
+    rig_advance(2000 * MS); /* it is time to ask again */
+    cr_expect(raw_silent(r), "something is said before hello");
+    says_hello(r);
+    ref = asked(r);
+    grant(r, ref, 3000);
+    cr_expect(raw_silent(r));
+    rig_advance(2000 * MS);
+    cr_expect_eq(raw_expect(r, PEER_MSG_KEEP_REQ).keep_req.owner_ref, 900 + ref);
+    cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
+}
+
+Test(peer_return, nothing_is_said_to_whom_has_not_said_hello) {
+    const struct peer_msg ping = {.type = PEER_MSG_PING};
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = dialled_again();
+    list_for_each (node, &rig.st.peers->all)
+        peer_send(list_entry(node, struct peer, node), &ping);
+    cr_expect(raw_silent(r));
+    says_hello(r);
+    asked(r);
 }
 
 Test(peer_return, a_refusal_that_time_may_change_is_asked_again) {

@@ -36,9 +36,15 @@ static void conn_bound_output(struct peer *p) {
     peer_end(p, &why);
 }
 
+/* Before both have said hello anything else is a fault to the other end, which ends the connection;
+ * and nobody knows yet who that is. */
+static bool conn_may_say(const struct peer *p, const struct peer_msg *m) {
+    return p->stage == PEER_UP || m->type == PEER_MSG_HELLO || m->type == PEER_MSG_BYE;
+}
+
 void peer_send(struct peer *p, const struct peer_msg *m) {
     uint8_t frame[PEER_WIRE_MAX];
-    if (!p->way || p->ending)
+    if (!p->way || p->ending || !conn_may_say(p, m))
         return;
     size_t length = peer_wire_encode(m, frame);
     struct error why;

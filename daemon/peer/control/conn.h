@@ -7,7 +7,8 @@
 
 #include "daemon/peer/control/record.h"
 
-/* Nothing is sent on a connection that is ending, or not made yet. */
+/* Nothing is sent on a connection that is ending, or not made yet; nor anything but HELLO and BYE
+ * before it is UP. */
 void peer_send(struct peer *p, const struct peer_msg *m);
 
 /* Both make the connection end, later and only once: the loop calls peer_ops.lose. peer_refuse also

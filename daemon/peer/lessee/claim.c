@@ -215,10 +215,12 @@ static void claim_let_go(struct handle *h, bool returned) {
         w.done(w.arg, &why);
 }
 
+/* AWAY the owner's number of it is that of before; once it is back it is asked by its new one. */
 static void claim_keep(struct handle *h) {
     const struct claim *c = h->peer_record;
     struct peer_msg m = {.type = PEER_MSG_KEEP_REQ, .keep_req.owner_ref = c->owner_ref};
-    peer_send(c->peer, &m);
+    if (claim_is_known(c))
+        peer_send(c->peer, &m);
 }
 
 static const struct handle_ops claim_ops = {
