@@ -8,6 +8,10 @@ rdmad_test(unit_quota unit/test_quota.c ${PROJECT_SOURCE_DIR}/daemon/state/quota
   LINK rdmad_config rdmad_base LABELS unit)
 rdmad_test(unit_pace unit/test_pace.c unit/lease_rig.c unit/fake_plane.c ${PROJECT_SOURCE_DIR}/daemon/serve/pace.c
   LINK rdmad_state LABELS unit)
+# Calls about leases that take as long as many: the way back is the test's own.
+rdmad_test(unit_lease_calls unit/test_lease_calls.c unit/lease_rig.c unit/fake_plane.c ${PROJECT_SOURCE_DIR}/daemon/serve/lease.c
+  ${PROJECT_SOURCE_DIR}/daemon/serve/pace.c
+  LINK rdmad_state LABELS unit)
 # Attaches that are asked again, with peers and rates of the test's own.
 rdmad_test(unit_attach_again unit/test_attach_again.c unit/lease_rig.c unit/fake_plane.c
   ${PROJECT_SOURCE_DIR}/daemon/serve/attach_again.c
