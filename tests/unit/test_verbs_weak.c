@@ -6,6 +6,7 @@
 #include "tests/unit/verbs_numbered.h"
 #include <criterion/hooks.h>
 #include <criterion/options.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 /* The devices' counters are everybody's: one test at a time. */
@@ -224,4 +225,52 @@ Test(verbs_weak, closed_while_it_requests_a_link_gives_every_datagram_back) {
         p.link = vpair_dial(&p);
     }
     vpair_close(&p);
+}
+
+/* Paths from rxe1 are said to lead to 10.77.0.99, which nobody has. */
+static bool astray;
+
+/* Instead of libibverbs' own. */
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+                 struct ibv_qp_init_attr *init) {
+    int (*real)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *) =
+        (int (*)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *))dlsym(
+            RTLD_NEXT, "ibv_query_qp");
+    int rc = real(qp, attr, mask, init);
+    if (rc == 0 && astray && (mask & IBV_QP_AV) &&
+        strcmp(ibv_get_device_name(qp->context->device), "rxe1") == 0)
+        attr->ah_attr.grh.dgid.raw[15] = 99;
+    return rc;
+}
+
+static void waits_for_the_way(uint8_t service) {
+    struct vpair p;
+    struct numbered m;
+    begin(&p);
+    astray = true;
+    expected.most = 64;
+    prepare_weak(&p, &m, 0, service);
+    vop_post(&p, &m.op);
+    for (uint64_t until_ns = clock_now_ns() + NSEC_PER_SEC; clock_now_ns() < until_ns;) {
+        uint64_t start_ns = clock_now_ns();
+        vpair_turn(&p);
+        cr_assert_lt(clock_now_ns() - start_ns, NSEC_PER_SEC, "it waits for the neighbour");
+    }
+    cr_assert_not(m.op.done, "status %d", m.op.op.status);
+    cr_assert_eq(system("ip neigh show 10.77.0.99 | grep -q ."), 0, "nobody looks for it");
+    struct verbs_link *l = container_of(p.link, struct verbs_link, base);
+    cr_assert_gt(l->outbox.pause_ns, NSEC_PER_MSEC, "the page is read without rest");
+    astray = false;
+    VPAIR_UNTIL(&p, m.op.done);
+    cr_assert_eq(m.op.op.status, RDMAD_OK);
+    VPAIR_UNTIL(&p, expected.next == 1);
+    vpair_close(&p);
+}
+
+Test(verbs_weak, a_datagram_waits_for_an_address_and_nobody_else_does) {
+    waits_for_the_way(RDMAD_CHANNEL_DATAGRAM);
+}
+
+Test(verbs_weak, an_unacknowledged_one_waits_for_an_address_and_nobody_else_does) {
+    waits_for_the_way(RDMAD_CHANNEL_UNACKED);
 }

@@ -32,6 +32,8 @@ struct targets {
     struct list leaving; /* targets whose windows are let go of; then their QPs go */
     struct list noted;   /* targets that something happened to: looked at in the same turn */
     struct list cut;     /* peers all of whose targets are to be dropped, likewise */
+    struct list opening; /* receivers of weak messages that wait for a way to their peer */
+    uint64_t open_ns;    /* when they are tried again */
 };
 
 #define REGISTRATION_BUCKETS 1024u

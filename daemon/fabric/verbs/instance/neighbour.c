@@ -8,6 +8,9 @@
  * then its neighbour, as it will look them up itself); what it does not know yet it is made to look
  * for, by a datagram of no bytes to the discard port, and whoever wants the connection comes again.
  *
+ * In RoCE v1, too, an address stands behind a GID, but in a link-local one, which tells the MAC
+ * address itself.
+ *
  * Whatever cannot be found out counts as known: then the kernel waits, as it always did.
  */
 #include "daemon/fabric/verbs/instance/neighbour.h"
@@ -159,12 +162,19 @@ static void look_for(const struct ip *from, const struct ip *to, int ifindex) {
     close(fd);
 }
 
+static bool is_looked_up(const struct ibv_gid_entry *ours, const uint8_t gid[16]) {
+    static const uint8_t prefix[8] = {0xfe, 0x80}; /* which is all that the kernel takes for one */
+    bool link_local = memcmp(gid, prefix, sizeof prefix) == 0;
+    return ours->ndev_ifindex != 0 && (ours->gid_type == IBV_GID_TYPE_ROCE_V2 ||
+                                       (ours->gid_type == IBV_GID_TYPE_ROCE_V1 && !link_local));
+}
+
 bool neighbour_known(const struct verbs *v, const uint8_t gid[16]) {
     struct ibv_gid_entry ours;
     const struct device *d = v->device;
     if (d->link_layer != IBV_LINK_LAYER_ETHERNET ||
         ibv_query_gid_ex(d->context, d->port, v->port.gid_index, &ours, 0) ||
-        ours.gid_type != IBV_GID_TYPE_ROCE_V2 || ours.ndev_ifindex == 0)
+        !is_looked_up(&ours, gid))
         return true;
     int ifindex = (int)ours.ndev_ifindex;
     struct ip from = ip_of(ours.gid.raw), to = ip_of(gid), hop;

@@ -264,6 +264,15 @@ int weak_qp_path(const struct queue *path, struct ibv_qp_attr *out) {
     return ibv_query_qp(path->qp, out, IBV_QP_AV | IBV_QP_PATH_MTU, &init);
 }
 
+int weak_qp_find_way(const struct queue *path) {
+    struct ibv_qp_attr known;
+    int rc = weak_qp_path(path, &known);
+    if (rc)
+        return rc;
+    const struct ibv_ah_attr *to = &known.ah_attr;
+    return !to->is_global || neighbour_known(path->verbs, to->grh.dgid.raw) ? 0 : EAGAIN;
+}
+
 int weak_qp_open(struct queue *q, enum weak_kind kind, const struct queue *path, uint32_t other,
                  uint32_t psn) {
     assert(q->qp && !q->connected && path->connected);

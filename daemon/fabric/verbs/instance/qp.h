@@ -46,5 +46,8 @@ static inline enum ibv_qp_type weak_qp_type(enum weak_kind kind) {
 int weak_qp_open(struct queue *q, enum weak_kind kind, const struct queue *path, uint32_t other,
                  uint32_t psn);
 int weak_qp_path(const struct queue *path, struct ibv_qp_attr *out);
+/* As qp_find_way, to where path leads: what is connected there did not keep the way known. 0,
+ * EAGAIN while it is being looked for, or another errno. */
+int weak_qp_find_way(const struct queue *path);
 
 #endif

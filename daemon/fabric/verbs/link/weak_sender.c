@@ -6,16 +6,22 @@
  * target's page says where that is, messages of this kind wait in the QP's batch; then they leave
  * in order, and each is done when it has left.
  *
+ * To open needs the way to the peer's address, which the kernel may not know any more though the
+ * link is up: then its page is read on, and the kernel asked again, until it does.
+ *
  * A kind that the device here or there does not have, or for which a receiver is refused, fails its
  * messages with UNSUPPORTED, untouched; the link goes on.
  */
 #include "daemon/fabric/verbs/link/weak_sender.h"
+#include "daemon/base/clock.h"
 #include "daemon/fabric/verbs/instance/qp.h"
 #include "daemon/fabric/verbs/link/outbox.h"
 #include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define WAY_EVERY_NS (10 * NSEC_PER_MSEC)
 
 static bool weak_sender_has(const struct verbs_link *l, enum weak_kind kind) {
     unsigned service = kind == WEAK_DATAGRAM ? RDMAD_CHANNEL_DATAGRAM : RDMAD_CHANNEL_UNACKED;
@@ -91,10 +97,24 @@ static int weak_sender_address(struct verbs_link *l, struct weak_sender *s) {
     return s->ah ? 0 : errno;
 }
 
-static void weak_sender_open(struct verbs_link *l, enum weak_kind kind) {
+/* Whether the way to the peer is known, as opening needs it; it is asked for now and then. */
+static int weak_sender_find_way(const struct verbs_link *l, struct weak_sender *s) {
+    uint64_t now_ns = l->verbs->now_ns;
+    if (now_ns < s->way_at_ns)
+        return EAGAIN;
+    s->way_at_ns = clock_after(now_ns, WAY_EVERY_NS);
+    return weak_qp_find_way(&l->lane[0].queue);
+}
+
+/* False: not yet. */
+static bool weak_sender_open(struct verbs_link *l, enum weak_kind kind) {
     struct weak_sender *s = &l->weak[kind];
     struct verbs_lane *lane = link_weak_lane(l, kind);
-    int rc = weak_qp_open(&lane->queue, kind, &l->lane[0].queue, s->place.qp_num, 0);
+    int rc = weak_sender_find_way(l, s);
+    if (rc == EAGAIN)
+        return false;
+    if (rc == 0)
+        rc = weak_qp_open(&lane->queue, kind, &l->lane[0].queue, s->place.qp_num, 0);
     if (rc == 0 && kind == WEAK_DATAGRAM)
         rc = weak_sender_address(l, s);
     if (rc) {
@@ -102,10 +122,11 @@ static void weak_sender_open(struct verbs_link *l, enum weak_kind kind) {
                        ("%s: a queue pair for messages to %s cannot be opened: %s",
                         l->verbs->device->name, l->host, strerror(rc)));
         link_refuse_weak(l, kind);
-        return;
+        return true;
     }
     s->state = WEAK_OPEN;
     lane_wake(lane);
+    return true;
 }
 
 /* The device may have read it while it was written, so it counts only if it was read twice the
@@ -119,14 +140,15 @@ bool weak_senders_read(struct verbs_link *l, const struct inbox_page *page) {
             .qp_num = le32toh(there->qp_num), .word = le32toh(there->word), .token = there->token};
         if (s->state != WEAK_READING || now.qp_num == 0)
             continue;
-        moved = true;
         bool same = now.qp_num == s->place.qp_num && now.word == s->place.word &&
                     now.token == s->place.token;
         s->place = now;
+        bool settled = true;
         if (same && (now.qp_num < 2 || now.qp_num > 0xffffff))
             link_refuse_weak(l, (enum weak_kind)i);
         else if (same)
-            weak_sender_open(l, (enum weak_kind)i);
+            settled = weak_sender_open(l, (enum weak_kind)i);
+        moved = moved || settled;
     }
     return moved;
 }

@@ -286,6 +286,7 @@ void targets_init(struct verbs *v) {
     list_init(&v->targets.leaving);
     list_init(&v->targets.noted);
     list_init(&v->targets.cut);
+    list_init(&v->targets.opening);
 }
 
 void targets_close(struct verbs *v) {
@@ -328,6 +329,7 @@ bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type even
 }
 
 void targets_timers(struct verbs *v) {
+    weak_receivers_timers(v);
     list_for_each_safe (pos, &v->targets.leaving) {
         struct verbs_target *t = list_entry(pos, struct verbs_target, node);
         if (t->state != TARGET_DRAINING)

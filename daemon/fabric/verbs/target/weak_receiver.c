@@ -6,11 +6,17 @@
  * page; a message that comes is checked, handed on, and its receive posted again. Whatever finds no
  * receive is lost, as the peer was told; whoever counts messages counts them above.
  *
+ * A QP of UC is given a path, and nothing keeps the kernel's knowledge of the peer's address fresh
+ * while messages go by RC alone. While the kernel looks for it the receiver waits, and the page
+ * says that it is not made yet: a few of those that wait are tried at once, in turn, whoever
+ * requested them.
+ *
  * A peer can fill only its own receivers. One that requests twice or in no known way has its
  * connection broken; a datagram that does not come from its QP with its token is dropped. A
  * receiver that cannot be made is refused, and the peer goes without.
  */
 #include "daemon/fabric/verbs/target/weak_receiver.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/undumped.h"
 #include "daemon/fabric/verbs/instance/qp.h"
@@ -28,14 +34,17 @@
 #define BUFFER_BYTES (GRH_BYTES + WEAK_TOKEN + MESSAGE_BYTES)
 #define RECEIVES_BYTES ((size_t)RECEIVES * BUFFER_BYTES)
 #define QKEY_MAX 0x7fffffffu /* the upper half is the kernel's */
+#define OPEN_AGAIN_NS (10 * NSEC_PER_MSEC)
+#define OPEN_AT_ONCE 8u
 
 struct weak_receiver {
     struct queue queue;
+    struct list opening; /* in targets.opening while the way to the peer is looked for */
     struct verbs_target *target;
     enum weak_kind kind;
     uint8_t *memory;
     struct ibv_mr *mr;
-    uint32_t from; /* the peer's QP */
+    uint32_t from, psn; /* of the peer's QP: its number, and that of its first packet */
     uint32_t word;
     uint64_t token;
 };
@@ -103,8 +112,7 @@ static int weak_receiver_failed(struct error *err, const struct weak_receiver *r
     return error_errno(err, RDMAD_E_FABRIC, "%s: %s", r->target->peer->verbs->device->name, what);
 }
 
-static int weak_receiver_make(struct weak_receiver *r, const struct weak_request *k,
-                              struct error *err) {
+static int weak_receiver_make(struct weak_receiver *r, struct error *err) {
     struct verbs_target *t = r->target;
     const struct device *device = t->peer->verbs->device;
     struct qp_spec spec = {.pd = device->memory_windows ? device->pd : t->peer->pd,
@@ -127,9 +135,7 @@ static int weak_receiver_make(struct weak_receiver *r, const struct weak_request
         return rc;
     for (uint32_t i = 0; i < r->queue.receives && rc == 0; i++)
         rc = weak_receiver_post(r, i);
-    if (rc == 0)
-        rc = weak_qp_open(&r->queue, r->kind, &t->queue[0], r->from, le32toh(k->psn));
-    return rc ? weak_receiver_failed(err, r, rc, "a queue pair for messages cannot be opened") : 0;
+    return rc ? weak_receiver_failed(err, r, rc, "receives for messages cannot be posted") : 0;
 }
 
 static void weak_receiver_tell(struct verbs_target *t, enum weak_kind kind, uint32_t qp_num) {
@@ -144,11 +150,70 @@ static void weak_receiver_tell(struct verbs_target *t, enum weak_kind kind, uint
 static void weak_receiver_close(struct weak_receiver *r) {
     if (!r)
         return;
+    list_remove(&r->opening);
     qp_destroy(&r->queue);
     if (r->mr && ibv_dereg_mr(r->mr))
         LOG_LIMITED(ERR,
                     ("%s keeps a registration of messages", r->target->peer->verbs->device->name));
     r->mr = NULL;
+}
+
+static void weak_receiver_refuse(struct weak_receiver *r, const struct error *why) {
+    const struct vpeer *p = r->target->peer;
+    LOG_LIMITED_OF(log_of_connection(p->id), WARNING, ("%s", why->text), FIELD_U64("PEER", p->id));
+    weak_receiver_close(r);
+    weak_receiver_tell(r->target, r->kind, WEAK_REFUSED);
+}
+
+static void weak_receiver_wait(struct weak_receiver *r) {
+    struct verbs *v = r->target->peer->verbs;
+    struct targets *all = &v->targets;
+    if (list_empty(&all->opening))
+        all->open_ns = clock_after(v->now_ns, OPEN_AGAIN_NS);
+    list_append(&all->opening, &r->opening);
+    verbs_timer_at(v, all->open_ns);
+}
+
+static void weak_receiver_open(struct weak_receiver *r) {
+    const struct queue *path = &r->target->queue[0];
+    struct error why;
+    int rc = r->kind == WEAK_UNACKED ? weak_qp_find_way(path) : 0;
+    if (rc == EAGAIN) {
+        weak_receiver_wait(r);
+        return;
+    }
+    if (rc == 0)
+        rc = weak_qp_open(&r->queue, r->kind, path, r->from, r->psn);
+    if (rc) {
+        weak_receiver_failed(&why, r, rc, "a queue pair for messages cannot be opened");
+        weak_receiver_refuse(r, &why);
+        return;
+    }
+    weak_receiver_tell(r->target, r->kind, r->queue.qp->qp_num);
+}
+
+void weak_receivers_timers(struct verbs *v) {
+    struct targets *all = &v->targets;
+    struct list waiting, *node;
+    if (list_empty(&all->opening))
+        return;
+    if (v->now_ns < all->open_ns) {
+        verbs_timer_at(v, all->open_ns);
+        return;
+    }
+    list_init(&waiting);
+    list_splice(&waiting, &all->opening);
+    for (unsigned i = 0; i < OPEN_AT_ONCE && (node = list_pop(&waiting)); i++) {
+        struct weak_receiver *r = list_entry(node, struct weak_receiver, opening);
+        if (r->target->state == TARGET_LIVE)
+            weak_receiver_open(r);
+    }
+    if (list_empty(&waiting))
+        return;
+    list_splice(&waiting, &all->opening); /* behind those that were not tried */
+    list_splice(&all->opening, &waiting);
+    all->open_ns = clock_after(v->now_ns, OPEN_AGAIN_NS);
+    verbs_timer_at(v, all->open_ns);
 }
 
 bool weak_receiver_requested(struct verbs_target *t, const void *bytes, size_t size) {
@@ -163,18 +228,18 @@ bool weak_receiver_requested(struct verbs_target *t, const void *bytes, size_t s
     struct weak_receiver *r = t->weak[kind] = calloc(1, sizeof(*r));
     if (!r)
         return false;
-    *r = (struct weak_receiver){.target = t, .kind = (enum weak_kind)kind, .from = from};
+    *r = (struct weak_receiver){
+        .target = t, .kind = (enum weak_kind)kind, .from = from, .psn = le32toh(k.psn)};
+    list_init(&r->opening);
     int rc = weak_receiver_random(r);
     if (rc)
         weak_receiver_failed(&why, r, rc, "no random bytes for messages");
     else
-        rc = weak_receiver_make(r, &k, &why);
-    if (rc) {
-        LOG_LIMITED_OF(log_of_connection(t->peer->id), WARNING, ("%s", why.text),
-                       FIELD_U64("PEER", t->peer->id));
-        weak_receiver_close(r);
-    }
-    weak_receiver_tell(t, r->kind, rc ? WEAK_REFUSED : r->queue.qp->qp_num);
+        rc = weak_receiver_make(r, &why);
+    if (rc)
+        weak_receiver_refuse(r, &why);
+    else
+        weak_receiver_open(r);
     return true;
 }
 
