@@ -258,6 +258,9 @@ struct fabric_ops {
 
     /* Progress: sends, receives, completes; returns how much happened, 0 for nothing. */
     unsigned (*poll)(struct fabric *f);
+    /* As poll, which takes a turn's share only, but takes all that had been acknowledged to its
+     * senders before the call. NULL: poll does, or nothing is before it was taken. */
+    unsigned (*poll_all)(struct fabric *f);
 
     /* Before the worker sleeps: an epoll-able descriptor (-1: none) that is readable when poll has
      * something to do. arm says whether sleeping is safe; false means poll again. *wake_ns is set

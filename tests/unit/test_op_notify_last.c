@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Whoever waits hears what was notified before its lease ended. */
+#include "daemon/op/engine/message.h"
+#include "daemon/op/notify/wire.h"
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
+#include <endian.h>
 
 #define BYTES 4096u
 #define HANDLE RIG_HANDLE(3)
@@ -84,4 +87,86 @@ Test(notify_last, what_nobody_waits_for_goes_with_the_lease) {
     rig_settle(&rig);
     end_lease();
     expect_end(1, RDMAD_E_LEASE_EXPIRED);
+}
+
+/* ---- from afar, by a device that acknowledges more than a poll takes --------------------------
+ */
+
+#define REF 77u
+#define ACKNOWLEDGED 5u
+
+/* sim, of which a poll takes a message and poll_all all of them. */
+static struct {
+    struct fabric_ops ops;
+    uint32_t waiting, taken;
+} device;
+static struct rig_remote remote;
+
+static void device_take(void) {
+    struct worker *w = &rig.plane[THERE]->worker[0];
+    struct notify_message m = {.type = OP_MESSAGE_NOTIFY,
+                               .imm = htole32(device.taken + 7),
+                               .number = htole32(device.taken + 1),
+                               .ref = htole64(REF)};
+    device.waiting--;
+    device.taken++;
+    RIG_FABRIC(rig, w)->env.received(w, RIG_PEER, 1, &m, sizeof(m));
+}
+
+static unsigned device_poll(struct fabric *f) {
+    unsigned work = fabric_sim.poll(f);
+    if (!device.waiting || f != RIG_FABRIC(rig, &rig.plane[THERE]->worker[0])->instance)
+        return work;
+    device_take();
+    return work + 1;
+}
+
+static unsigned device_poll_all(struct fabric *f) {
+    unsigned work = device_poll(f);
+    while (device.waiting)
+        work += device_poll(f);
+    return work;
+}
+
+static void setup_device(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    device.ops = fabric_sim;
+    device.ops.poll = device_poll;
+    device.ops.poll_all = device_poll_all;
+    device.waiting = device.taken = 0;
+    settings.fabrics[0] = &device.ops;
+    rig_up(&rig, &settings, 9);
+    rig_client_on(&rig, THERE, &owner, 64, 128, BYTES);
+    rig_grant(&owner, RIG_LEASE);
+    const struct plane_window_notify notify = {
+        .ref = REF, .owner = owner.session, .lease_id = RIG_LEASE};
+    rig_remote_notifies(&rig, &remote, owner.pool, BYTES, RDMAD_RIGHTS_ALL,
+                        sim_now() + 1000 * NSEC_PER_SEC, &notify);
+}
+
+static void teardown_device(void) {
+    rig_client_down(&owner);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+TestSuite(notify_last_device, .init = setup_device, .fini = teardown_device, .timeout = 60);
+
+Test(notify_last_device, all_that_it_acknowledged_before_a_window_closed_is_heard) {
+    struct rig_answer closed = {0};
+    struct rdmad_cqe cqe;
+    for (uint64_t n = 0; n < ACKNOWLEDGED; n++)
+        ask(n);
+    rig_settle(&rig);
+    device.waiting = ACKNOWLEDGED;
+    plane_window_close(remote.window, RDMAD_E_LEASE_RELEASED, rig_done, &closed);
+    remote.window = NULL;
+    cr_assert_eq(rig_await(&rig, &closed), 0);
+    rig_settle(&rig);
+    for (unsigned n = 0; n < ACKNOWLEDGED; n++) {
+        cr_assert(rig_take(&owner, &cqe), "%u of %u were heard", n, ACKNOWLEDGED);
+        cr_expect(cqe.status == 0 && cqe.imm == n + 7, "status %d, imm %lu", cqe.status,
+                  (unsigned long)cqe.imm);
+    }
 }

@@ -4,6 +4,7 @@
  * by who polls, not by who found it; messages that came are waited for; QPs go after the last
  * window. On an instance without a device, with targets that have no QP.
  */
+#include "daemon/base/clock.h"
 #include "daemon/fabric/verbs/instance/protection.h"
 #include "daemon/fabric/verbs/instance/way.h"
 #include "daemon/fabric/verbs/link/recover.h"
@@ -33,8 +34,18 @@ static void drop_offers(struct vpeer *p) {
 static const struct connect_way way = {.target_left = count_way, .drop_offers = drop_offers};
 static const struct protection protection = {.target_left = count_protection};
 
+static uint64_t clock_ns;
+
+static uint64_t clock_now(void *user) {
+    (void)user;
+    return clock_ns;
+}
+
+static const struct fabric_env env = {.now_ns = clock_now};
+
 static void setup(void) {
-    verbs = (struct verbs){.protection = &protection, .now_ns = 1000};
+    verbs = (struct verbs){.protection = &protection, .env = &env, .now_ns = 1000};
+    clock_ns = verbs.now_ns;
     list_init(&verbs.ended);
     targets_init(&verbs);
     peer = calloc(1, sizeof *peer);
@@ -82,11 +93,6 @@ static unsigned freed(void) {
 }
 
 /* ---- links ------------------------------------------------------------------------------- */
-
-static uint64_t no_time(void *user) {
-    (void)user;
-    return 1000;
-}
 
 /* The lane may be there with nothing but the peer's page to read. */
 static void fail_with_a_page_to_read(struct verbs_link *l) {
@@ -150,6 +156,15 @@ Test(verbs_states, messages_are_waited_for_so_long_and_no_longer) {
     cr_assert_eq(freed(), 1, "a peer whose receives do not come back keeps its memory here");
 }
 
+Test(verbs_states, messages_are_waited_for_however_long_ago_the_last_poll_was) {
+    struct verbs_target *t = add(1);
+    clock_ns += 60 * NSEC_PER_SEC;
+    target_close(t);
+    verbs.now_ns = clock_ns;
+    targets_timers(&verbs);
+    cr_assert_eq(t->state, TARGET_DRAINING, "what the next poll brings was not waited for");
+}
+
 Test(verbs_states, the_end_waits_for_the_last_window) {
     struct verbs_target *t = add(0);
     struct list window;
@@ -195,10 +210,8 @@ Test(verbs_states, what_was_noted_and_then_dropped_is_looked_at_by_nobody) {
 }
 
 Test(verbs_states, a_link_that_fails_posts_nothing_more) {
-    const struct fabric_env env = {.now_ns = no_time};
     const struct verbs_settings settings = {.quiesce_ns = 1};
     struct verbs_link *l = calloc(1, sizeof *l);
-    verbs.env = &env;
     verbs.settings = &settings;
     list_init(&verbs.sending);
     list_init(&verbs.changed);

@@ -28,6 +28,8 @@ static uint64_t side_received(void *user, uint64_t peer, uint64_t number, const 
     (void)bytes;
     s->messages++;
     s->message_bytes += size;
+    if (s->received)
+        s->received(s);
     return 0;
 }
 

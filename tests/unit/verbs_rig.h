@@ -24,7 +24,8 @@ struct side {
     uint64_t skew_ns; /* added to the clock */
     unsigned up, lost, completed, messages;
     uint64_t message_bytes;
-    struct error why; /* of the last loss */
+    void (*received)(struct side *s); /* NULL, or called for each message */
+    struct error why;                 /* of the last loss */
 };
 
 /* rxe0 or rxe1; settings may be changed between the two. */

@@ -66,7 +66,8 @@ static void verbs_qp_event(struct host_member *m, uint32_t qp_num, enum ibv_even
 
 static void verbs_device_going(struct host_member *m, const struct error *why) {
     struct verbs *v = verbs_of_member(m);
-    cqs_poll(v); /* what is known to be done is done */
+    targets_break(v); /* it may still work, and acknowledge what nobody would be left to take */
+    cqs_poll_all(v);  /* what is known to be done is done */
     v->going = true;
     links_lose(v, why);
     targets_close(v);
@@ -84,8 +85,7 @@ static void verbs_run_timers(struct verbs *v) {
     revocations_timers(v);
 }
 
-static unsigned verbs_poll(struct fabric *f) {
-    struct verbs *v = verbs_of(f);
+static unsigned verbs_turn(struct verbs *v, void (*take)(struct verbs *v)) {
     v->progress = 0;
     v->now_ns = v->env->now_ns(v->env->user);
     verbs_free_ended(v);
@@ -97,13 +97,21 @@ static unsigned verbs_poll(struct fabric *f) {
         cm_way_poll(v);
     v->slept = false;
     links_flush(v);
-    cqs_poll(v); /* before anybody is called late: it may be we who were away */
+    take(v); /* before anybody is called late: it may be we who were away */
     if (v->now_ns >= v->next_timer_ns)
         verbs_run_timers(v);
     targets_look(v);
     links_settle(v);
     verbs_check_let_go(v);
     return v->progress;
+}
+
+static unsigned verbs_poll(struct fabric *f) {
+    return verbs_turn(verbs_of(f), cqs_poll);
+}
+
+static unsigned verbs_poll_all(struct fabric *f) {
+    return verbs_turn(verbs_of(f), cqs_poll_all);
 }
 
 static int verbs_wait_fd(struct fabric *f) {
@@ -222,6 +230,7 @@ const struct fabric_ops fabric_verbs = {
     .post = verbs_post,
     .cancel = verbs_cancel,
     .poll = verbs_poll,
+    .poll_all = verbs_poll_all,
     .wait_fd = verbs_wait_fd,
     .arm = verbs_arm,
     .accepted = verbs_accepted,

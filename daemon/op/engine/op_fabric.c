@@ -24,14 +24,25 @@ bool op_fabric_park(struct op_fabric *fabric) {
     return fabric->parked;
 }
 
-unsigned op_fabric_poll(struct op_fabric *fabric, uint64_t now_ns) {
-    if (fabric->parked && now_ns < fabric->wake_ns)
-        return 0;
-    unsigned work = fabric->ops->poll(fabric->instance);
+static unsigned op_fabric_poll_by(struct op_fabric *fabric, uint64_t now_ns,
+                                  unsigned (*poll)(struct fabric *f)) {
+    unsigned work = poll(fabric->instance);
     if (work) {
         op_fabric_wake(fabric, now_ns);
         fabric->wake_ns = CLOCK_NEVER;
     } else if (fabric->parked)
         op_fabric_park(fabric); /* its time came and nothing followed: ask for the next */
     return work;
+}
+
+unsigned op_fabric_poll(struct op_fabric *fabric, uint64_t now_ns) {
+    if (fabric->parked && now_ns < fabric->wake_ns)
+        return 0;
+    return op_fabric_poll_by(fabric, now_ns, fabric->ops->poll);
+}
+
+unsigned op_fabric_poll_all(struct op_fabric *fabric, uint64_t now_ns) {
+    const struct fabric_ops *ops = fabric->ops;
+    op_fabric_wake(fabric, now_ns);
+    return op_fabric_poll_by(fabric, now_ns, ops->poll_all ? ops->poll_all : ops->poll);
 }

@@ -30,7 +30,8 @@ int op_fabric_open(struct op_fabric *fabric, const struct fabric_ops *ops,
                    const struct fabric_env *env, struct error *err);
 void op_fabric_close(struct op_fabric *fabric); /* harmless when it is not open */
 bool op_fabric_park(struct op_fabric *fabric);  /* false: it has something to do */
-unsigned op_fabric_poll(struct op_fabric *fabric, uint64_t now_ns); /* how much happened */
+unsigned op_fabric_poll(struct op_fabric *fabric, uint64_t now_ns);     /* how much happened */
+unsigned op_fabric_poll_all(struct op_fabric *fabric, uint64_t now_ns); /* also if it is parked */
 
 /* It may have something to do: poll it from now on. */
 static inline void op_fabric_wake(struct op_fabric *fabric, uint64_t now_ns) {

@@ -10,6 +10,5 @@ void poll_before_close(struct worker *w, struct op_fabric *fabric) {
     if (fabric->heard_turn == w->turns)
         return;
     fabric->heard_turn = w->turns;
-    op_fabric_wake(fabric, w->now_ns);
-    poll_fabric(w, fabric);
+    poll_came(w, fabric, op_fabric_poll_all(fabric, w->now_ns));
 }

@@ -181,11 +181,11 @@ static int cq_take(struct cq *cq) {
     return n;
 }
 
-static void cq_poll(struct cq *cq) {
+static void cq_poll(struct cq *cq, uint32_t polls) {
     unsigned held = cq->held;
     cq->held = 0;
     cq_dispatch(cq, held);
-    for (unsigned i = 0; i < POLLS_A_TURN; i++) {
+    for (uint32_t i = 0; i < polls; i++) {
         int n = cq_take(cq);
         if (n < 0)
             return;
@@ -222,7 +222,16 @@ static void cqs_trim(struct verbs *v) {
 
 void cqs_poll(struct verbs *v) {
     list_for_each (pos, &v->cqs) /* callbacks make CQs, at the end, and end none */
-        cq_poll(list_entry(pos, struct cq, node));
+        cq_poll(list_entry(pos, struct cq, node), POLLS_A_TURN);
+    cqs_trim(v);
+}
+
+/* What a CQ has had room for is all that can be waiting in it. */
+void cqs_poll_all(struct verbs *v) {
+    list_for_each (pos, &v->cqs) {
+        struct cq *cq = list_entry(pos, struct cq, node);
+        cq_poll(cq, cq->size / POLL_BATCH + 1);
+    }
     cqs_trim(v);
 }
 

@@ -23,7 +23,10 @@ struct cq {
 };
 int cq_reserve(struct verbs *v, uint32_t entries, struct cq **out, struct error *err);
 void cq_unreserve(struct cq *cq, uint32_t entries);
-void cqs_poll(struct verbs *v);          /* hands every completion to its work request's queue */
+/* Both hand completions to their work requests' queues: a turn's share of them, or all that were
+ * there before the call. */
+void cqs_poll(struct verbs *v);
+void cqs_poll_all(struct verbs *v);
 bool cqs_arm(struct verbs *v);           /* false: there is a completion already */
 void comp_channel_take(struct verbs *v); /* it was readable */
 void cqs_close(struct verbs *v);         /* every QP is gone */

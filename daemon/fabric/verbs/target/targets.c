@@ -84,7 +84,8 @@ void target_close(struct verbs_target *t) {
         target_leave(t, TARGET_LEAVING);
         return;
     }
-    t->drained_ns = clock_after(v->now_ns, DRAIN_NS);
+    /* The last poll may have been long ago. */
+    t->drained_ns = clock_after(v->env->now_ns(v->env->user), DRAIN_NS);
     verbs_timer_at(v, t->drained_ns);
     target_leave(t, TARGET_DRAINING);
 }
@@ -287,6 +288,13 @@ void targets_init(struct verbs *v) {
     list_init(&v->targets.noted);
     list_init(&v->targets.cut);
     list_init(&v->targets.opening);
+}
+
+void targets_break(struct verbs *v) {
+    list_for_each (pos, &v->peers) {
+        list_for_each (at, &list_entry(pos, struct vpeer, node)->targets)
+            target_broke(list_entry(at, struct verbs_target, node));
+    }
 }
 
 void targets_close(struct verbs *v) {

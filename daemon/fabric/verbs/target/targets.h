@@ -31,6 +31,7 @@ void targets_fini(struct verbs *v); /* for its end: after targets_close, with al
 void targets_look(struct verbs *v); /* closes what broke, finishes what has ended */
 bool targets_noted(const struct verbs *v); /* there is something to look at */
 void targets_timers(struct verbs *v);
+void targets_break(struct verbs *v); /* all: nothing is acknowledged to their peers any more */
 void targets_close(struct verbs *v); /* all: the device goes */
 bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event);
 
