@@ -130,6 +130,7 @@ struct fabric_window_spec {
     uint32_t rights;      /* RDMAD_RIGHT_* */
     uint64_t deadline_ns; /* by base/clock.h; past it software refuses every access by itself */
     uint64_t lease_id;    /* for messages */
+    uint64_t owner;       /* whose memory it is, any number: owners do not wait for one another */
     struct fabric_audit *audit;
 };
 

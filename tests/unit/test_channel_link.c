@@ -8,6 +8,7 @@
 
 #define POOL (4u << 20)
 #define LARGE (1u << 20)
+#define UID 1000u
 
 static struct rig rig;
 static struct chan c;
@@ -16,6 +17,7 @@ static void setup(void) {
     struct plane_settings settings;
     rig_defaults(&settings);
     rig_up(&rig, &settings, 5);
+    rig.uid = UID;
     chan_remote_up(&rig, &c, POOL);
     for (int end = A; end <= B; end++)
         for (size_t i = 0; i < POOL; i++)
@@ -366,10 +368,28 @@ Test(channel_link, a_window_that_cannot_be_opened_fails_its_message_alone) {
     done();
 }
 
-static bool window_is(int state) {
+static const struct op_window *first_window(void) {
     struct list *first = list_first(&chan_of(&c, A)->out.waiting);
     cr_assert(first, "no message waits");
-    return (int)list_entry(first, struct op_send, node)->window.state == state;
+    return &list_entry(first, struct op_send, node)->window;
+}
+
+static bool window_is(int state) {
+    return (int)first_window()->state == state;
+}
+
+/* A device may take long for it. */
+Test(channel_link, a_window_says_whose_memory_it_is) {
+    sim_script()->lazy_windows = true;
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    still();
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    rig_settle(&rig);
+    cr_assert(window_is(OP_WINDOW_OPENING));
+    cr_assert_eq(first_window()->spec.owner, user_id_number((struct user_id){.uid = UID}));
+    ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_OK, RDMAD_DONE, LARGE);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_OK, RDMAD_DONE, LARGE);
+    done();
 }
 
 /* Their windows are there, but not the link that they would be offered on, as the peer comes back

@@ -238,6 +238,7 @@ Test(peer_owner, an_attach_opens_a_window_for_this_peer_alone) {
     cr_expect_eq(w.memory, rig_pool(owner)->memory);
     cr_expect_eq(w.base, (char *)rig_pool(owner)->base + 4096);
     cr_expect_eq(w.length, 8192);
+    cr_expect_eq(w.owner, user_id_number(session_user_id(owner)), "whose memory it is");
     cr_expect_eq(w.deadline_ns, l->deadline_ns);
     cr_expect(raw_silent(r), "no answer before the window is open");
     rig_advance(500 * MS);

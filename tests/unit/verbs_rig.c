@@ -135,6 +135,7 @@ int wnd_ask(struct side *s, struct wnd *w, uint64_t peer, const struct range *r)
         .rights = r->rights,
         .deadline_ns = CLOCK_NEVER,
         .lease_id = 1,
+        .owner = r->owner,
         .audit = &w->audit,
     };
     int rc = fabric_verbs.window_open(s->fabric, &spec, &w->window, &w->blob, &w->err);

@@ -55,7 +55,7 @@ struct range {
     uint8_t *base;
     uint64_t length;
     uint32_t rights;
-    uint64_t via;
+    uint64_t via, owner;
     struct fabric_memory *memory;
 };
 /* Returns what window_open did; wnd_open waits, and it must go well. */

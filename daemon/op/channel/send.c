@@ -12,6 +12,7 @@
  */
 #include "daemon/op/channel/send.h"
 #include "daemon/op/channel/core.h"
+#include "daemon/op/engine/account.h"
 #include "daemon/op/engine/life.h"
 #include <assert.h>
 
@@ -98,6 +99,7 @@ int send_drive_window(struct op_send *s) {
                                            .length = s->op->length,
                                            .rights = RDMAD_RIGHT_READ,
                                            .deadline_ns = CLOCK_NEVER,
+                                           .owner = user_id_number(s->op->session->account->who),
                                            .audit = &ow->worker->channels->audit};
     int rc = op_window_want(ow, &err);
     if (rc == RDMAD_E_PEER_LOST) {

@@ -157,6 +157,7 @@ static struct plane_window *opening_new_window(struct grant *g) {
         .rights = g->rights & ~RDMAD_RIGHT_DELEGATE, /* the rest is no fabric's business */
         .deadline_ns = l->deadline_ns,
         .lease_id = l->id,
+        .owner = user_id_number(session_user_id(l->owner)),
         .audit = &a->audit,
     };
     const struct plane_window_notify notify = {

@@ -13,8 +13,9 @@
  * says host_let_go; then the pools are deregistered and the context is closed, so that `rdma link
  * delete` can finish.
  *
- * Two threads for slow calls: the registrar for what makes registrations and windows, the revoker
- * for what ends them, so that a revocation never queues behind a registration.
+ * Slow calls are jobs of two kinds of threads: the registrar's for what makes registrations and
+ * windows, the revoker's for what ends them, so that a revocation never queues behind a
+ * registration. The owner of a job is the user whose memory it is about.
  */
 #ifndef RDMAD_FABRIC_VERBS_HOST_HOST_H
 #define RDMAD_FABRIC_VERBS_HOST_HOST_H

@@ -334,8 +334,10 @@ static struct binding *binding_new(struct verbs_window *w, struct verbs_target *
         .lanes = t->lanes,
         .state = BINDING_HELD,
         .range = {.mr = mr, .addr = (uintptr_t)spec->base, .length = spec->length},
-        .allocation = {.run = binding_allocate, .done = binding_allocated},
-        .revocation = {.take = binding_deallocate, .taken = binding_deallocated},
+        .allocation = {.owner = spec->owner, .run = binding_allocate, .done = binding_allocated},
+        .revocation = {.job.owner = spec->owner,
+                       .take = binding_deallocate,
+                       .taken = binding_deallocated},
     };
     if (spec->rights & RDMAD_RIGHT_READ)
         b->range.mw_access_flags |= IBV_ACCESS_REMOTE_READ;

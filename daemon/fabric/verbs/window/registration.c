@@ -31,7 +31,8 @@ struct registration {
     uint64_t lease_id; /* of the first, for messages */
     unsigned access;   /* IBV_ACCESS_* */
     struct ibv_mr *mr;
-    int failed; /* errno */
+    int failed;    /* errno */
+    bool unwanted; /* before it was begun: the registrar looks at it, so by __atomic builtins */
     enum {
         REGISTRATION_MAKING,   /* by the registrar */
         REGISTRATION_UNWANTED, /* likewise, and then it is taken back */
@@ -85,14 +86,18 @@ static int registration_take(struct revocation *t) {
     return ibv_dereg_mr(container_of(t, struct registration, revocation)->mr);
 }
 
-static void registration_taken(struct revocation *t) {
-    struct registration *r = container_of(t, struct registration, revocation);
+/* Nothing of it is on the device. */
+static void registration_gone(struct registration *r) {
     struct error why;
     error_set(&why, RDMAD_E_FABRIC,
               "the RDMA device went while lease %" PRIu64 " was made known to it; attach again",
-              t->lease_id);
+              r->lease_id);
     registration_windows_ended(r, &why);
     registration_free(r);
+}
+
+static void registration_taken(struct revocation *t) {
+    registration_gone(container_of(t, struct registration, revocation));
 }
 
 /* Nobody wants it, or its device goes. */
@@ -100,6 +105,7 @@ static void registration_end(struct registration *r) {
     list_remove(&r->node);
     if (r->state == REGISTRATION_MAKING) {
         r->state = REGISTRATION_UNWANTED;
+        __atomic_store_n(&r->unwanted, true, __ATOMIC_RELAXED);
         return;
     }
     assert(r->state == REGISTRATION_READY);
@@ -132,6 +138,8 @@ static bool registration_close(struct verbs_window *w) {
 
 static void registration_make(struct offload_job *job) {
     struct registration *r = container_of(job, struct registration, making_job);
+    if (__atomic_load_n(&r->unwanted, __ATOMIC_RELAXED))
+        return;
     r->mr = ibv_reg_mr_iova(r->peer->pd, r->base, r->length, r->iova, r->access);
     r->failed = r->mr ? 0 : errno;
 }
@@ -159,7 +167,9 @@ static void registration_made(struct offload_job *job) {
     assert(r->state == REGISTRATION_MAKING || r->state == REGISTRATION_UNWANTED);
     bool unwanted = r->state == REGISTRATION_UNWANTED;
     r->state = REGISTRATION_READY;
-    if (!r->mr) {
+    if (unwanted && !r->mr) {
+        registration_gone(r);
+    } else if (!r->mr) {
         registration_failed(r);
     } else if (unwanted) {
         registration_end(r);
@@ -203,8 +213,10 @@ static struct registration *registration_new(struct vpeer *p,
         .lease_id = spec->lease_id,
         .iova = registration_iova(spec),
         .state = REGISTRATION_MAKING,
-        .making_job = {.run = registration_make, .done = registration_made},
-        .revocation = {.take = registration_take, .taken = registration_taken},
+        .making_job = {.owner = spec->owner, .run = registration_make, .done = registration_made},
+        .revocation = {.job.owner = spec->owner,
+                       .take = registration_take,
+                       .taken = registration_taken},
     };
     if (spec->rights & RDMAD_RIGHT_READ)
         r->access |= IBV_ACCESS_REMOTE_READ;

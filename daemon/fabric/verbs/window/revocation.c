@@ -2,9 +2,10 @@
 /*
  * revocation.c - a right is taken back from the device.
  *
- * The revoker does it, so that it never waits behind a registration. A right that the device does
- * not take back is never reported as closed: the peer's connections are cut, it gets no new ones,
- * and the device is asked again, at last every second, until it does.
+ * The revoker does it, so that it never waits behind a registration, nor behind the memory of
+ * another user. A right that the device does not take back is never reported as closed: the peer's
+ * connections are cut, it gets no new ones, and the device is asked again, at last every second,
+ * until it does.
  */
 #include "daemon/fabric/verbs/window/revocation.h"
 #include "daemon/base/clock.h"

@@ -19,7 +19,7 @@ struct revocation {
     void (*taken)(struct revocation *r); /* on the worker; may free it */
 };
 
-/* take and taken are set. */
+/* take and taken are set, and the job's owner. */
 void revocation_start(struct revocation *r, struct vpeer *p, uint64_t lease_id);
 void revocations_timers(struct verbs *v); /* what could not be taken back is tried again */
 /* Whether all jobs under way are of rights that the device has refused to take back. */
