@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Windows of many users: nobody waits for another's memory to be registered or let go of, nor for
- * what nobody wants any more.
+ * what nobody wants any more, and nobody can make looking for one long.
  */
 #include "tests/unit/verbs_rig.h"
 #include <dlfcn.h>
@@ -108,5 +108,31 @@ static void what_nobody_wants_any_more_is_not_registered(void) {
     scene_close(&s);
 }
 
+/* An owner's ranges, as a peer would choose them who wants each look-up to be long. */
+static void ranges_that_somebody_chose_do_not_fall_together(void) {
+    struct scene s;
+    struct wnd w[200];
+    unsigned longest = 0;
+    scene_open(&s);
+    for (unsigned i = 0; i < 200; i++) {
+        struct range r = s.range;
+        r.length = i + 1;
+        r.base = s.range.base + 2 * r.length;
+        wnd_open(&s.owner, &w[i], PEER, &r);
+    }
+    const struct windows *all = &verbs_of(s.owner.fabric)->windows;
+    for (unsigned i = 0; i < REGISTRATION_BUCKETS; i++) {
+        unsigned n = 0;
+        list_for_each (pos, &all->registrations[i])
+            n++;
+        longest = n > longest ? n : longest;
+    }
+    CHECK(longest < 20, "%u of 200 are in one place", longest);
+    for (unsigned i = 0; i < 200; i++)
+        wnd_close(&s.owner, &w[i]);
+    scene_close(&s);
+}
+
 TEST_MAIN(CASE(one_users_memory_holds_up_no_other_users_windows),
-          CASE(what_nobody_wants_any_more_is_not_registered))
+          CASE(what_nobody_wants_any_more_is_not_registered),
+          CASE(ranges_that_somebody_chose_do_not_fall_together))

@@ -42,6 +42,7 @@ struct targets {
 /* What window/ keeps of one. */
 struct windows {
     struct list registrations[REGISTRATION_BUCKETS]; /* found by peer, range and rights */
+    uint64_t secret[3];                              /* by which those are mixed; odd */
     struct list retries;                             /* that could not be taken back yet */
     struct ibv_mw *spare[SPARE_WINDOWS];             /* memory windows allocated ahead */
     unsigned spares;
