@@ -78,6 +78,7 @@ static struct verbs_target *add(uint32_t posted) {
     list_init(&t->windows);
     list_init(&t->unbound);
     list_append(&peer->targets, &t->node);
+    verbs.targets.accepted++;
     return t;
 }
 

@@ -32,6 +32,7 @@ struct targets {
     struct list leaving; /* targets whose windows are let go of; then their QPs go */
     struct list noted;   /* targets that something happened to: looked at in the same turn */
     struct list cut;     /* peers all of whose targets are to be dropped, likewise */
+    unsigned accepted;   /* targets that peers have and that do not end: asked before each sleep */
     struct list opening; /* receivers of weak messages that wait for a way to their peer */
     uint64_t open_ns;    /* when they are tried again */
 };

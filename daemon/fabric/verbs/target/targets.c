@@ -61,6 +61,8 @@ static void target_leave(struct verbs_target *t, enum target_state how) {
     assert(t->state <= TARGET_BROKEN);
     struct verbs *v = t->peer->verbs;
     t->state = how;
+    assert(v->targets.accepted > 0);
+    v->targets.accepted--;
     t->peer->holds++;
     list_remove(&t->node);
     list_append(&v->targets.leaving, &t->node);
@@ -181,6 +183,7 @@ struct verbs_target *target_new(struct vpeer *p, const struct connect_way *way, 
     list_init(&t->windows);
     list_init(&t->unbound);
     list_append(&p->targets, &t->node);
+    v->targets.accepted++;
     if (target_make_queues(t, lanes, bare, err)) {
         target_drop(t);
         return NULL;
@@ -276,10 +279,7 @@ void verbs_forget(struct fabric *f, uint64_t peer, uint64_t number) {
 
 unsigned verbs_accepted(const struct fabric *f) {
     const struct verbs *v = container_of(f, const struct verbs, base);
-    unsigned n = 0;
-    list_for_each (pos, &v->peers)
-        n += vpeer_count_targets(list_entry(pos, struct vpeer, node));
-    return n;
+    return v->targets.accepted;
 }
 
 void targets_init(struct verbs *v) {
