@@ -135,7 +135,7 @@ static bool ctl_conn_waits(struct ctl_conn *conn, uint64_t now_ns) {
     struct ctl_conn *first = ctl_conn_first(conn);
     conn->waits = left_ns || first != conn;
     if (left_ns && event_add(conn->turn, &rest))
-        ctl_conn_turn_later(conn);
+        conn->waits = false; /* out of memory: nothing else would wake it */
     if (!left_ns && conn->waits) {
         event_active(first->turn, EV_TIMEOUT, 0);
         ctl_conn_turn_later(conn);
@@ -298,9 +298,21 @@ static bool ctl_conn_take_lines(struct ctl_conn *conn, uint64_t now_ns) {
     return more;
 }
 
-/* Takes a few lines, and frees the connection when nothing is left to do for it. */
+/* Nothing is left to do for it. A last line without its end is not a call: it may have been cut
+ * anywhere. */
+static bool ctl_conn_is_done(const struct ctl_conn *conn) {
+    return conn->input_over && !conn->calls.count && !evbuffer_get_length(conn->output) &&
+           evbuffer_search_eol(conn->input, NULL, NULL, EVBUFFER_EOL_LF).pos < 0;
+}
+
+/* Takes a few lines, and frees the connection when it is done: at once, though its uid rests, for
+ * others of that wait for its place. */
 static void ctl_conn_turn(struct ctl_conn *conn) {
     const uint64_t began_ns = clock_now_ns();
+    if (ctl_conn_is_done(conn)) {
+        ctl_conn_free(conn);
+        return;
+    }
     if (ctl_conn_waits(conn, began_ns))
         return;
     list_remove(&conn->node);
@@ -314,9 +326,7 @@ static void ctl_conn_turn(struct ctl_conn *conn) {
         conn->full = false;
         ctl_conn_read_on(conn);
     }
-    /* A last line without its end is not a call: it may have been cut anywhere. */
-    bool idle = !more && !conn->calls.count;
-    if (conn->input_over && idle && !evbuffer_get_length(conn->output))
+    if (ctl_conn_is_done(conn))
         ctl_conn_free(conn);
 }
 

@@ -98,8 +98,9 @@ RDMAD_API int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *
  * name. RDMAD_E_SCOPE: it is not for this user or daemon. RDMAD_E_REFUSED: it was rejected, and
  * why. RDMAD_E_TIMEOUT: nobody accepted, or that daemon did not answer, in time. RDMAD_E_LIMIT: as
  * many channels as there may be, or the service's backlog is full. RDMAD_E_PERM: the policy.
- * RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: the service's daemon. RDMAD_E_FABRIC: the two daemons
- * have no fabric in common. RDMAD_E_INVAL: kind is not valid. */
+ * RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST: the service's daemon. RDMAD_E_BUSY: it does not read just
+ * now. RDMAD_E_FABRIC: the two daemons have no fabric in common. RDMAD_E_INVAL: kind is not valid.
+ */
 RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned kind, int timeout_ms,
                             rdmad_channel **out);
 

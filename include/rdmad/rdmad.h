@@ -382,7 +382,8 @@ RDMAD_API void rdmad_lease_free(rdmad_lease *lease);
  * Errors: RDMAD_E_RANGE: not all of it lies in the lease. RDMAD_E_RIGHTS: more than its own.
  * RDMAD_E_ALIGN: RDMAD_RIGHT_ATOMIC of what is not aligned to 8. RDMAD_E_LIMIT: as many leases as
  * its owner may have. RDMAD_E_PERM: granted, not attached. RDMAD_E_LEASE_*: it has ended.
- * RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's daemon. */
+ * RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's daemon. RDMAD_E_BUSY: it
+ * does not read just now. */
 RDMAD_API int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
                                    const struct rdmad_lease_terms *terms, int timeout_ms,
                                    char uri[RDMAD_URI_MAX + 1]);
@@ -458,7 +459,7 @@ RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit
  * fewer than max: there are no more. Those whose scope does not admit the caller are left out.
  * Errors: RDMAD_E_URI: where is no daemon's URI. RDMAD_E_NAME: prefix or after is too long.
  * RDMAD_E_PERM: the policy lets this user not reach that daemon. RDMAD_E_UNREACHABLE,
- * RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: that daemon. */
+ * RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: that daemon. RDMAD_E_BUSY: it does not read just now. */
 RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const char *prefix,
                                const char *after, int timeout_ms, struct rdmad_name *out,
                                size_t max, size_t *count);

@@ -4,6 +4,7 @@
 #include "daemon/ctl/rests.h"
 #include "tests/unit/ctl_rig.h"
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -28,8 +29,9 @@ static void do_slow(struct ctl_call *call, const json_t *params) {
 
 /* So does the thread itself. */
 #define BURN_NS (5 * NSEC_PER_MSEC)
+static uint64_t burn_ns = BURN_NS;
 static void do_burn(struct ctl_call *call, const json_t *params) {
-    const uint64_t end_ns = send_cost_cpu_ns() + BURN_NS;
+    const uint64_t end_ns = send_cost_cpu_ns() + burn_ns;
     (void)params;
     between_ns += burnt ? clock_now_ns() - burnt_ns : 0;
     while (send_cost_cpu_ns() < end_ns)
@@ -139,6 +141,33 @@ Test(ctl_turns, who_goes_while_it_rests_holds_nobody_up) {
     close(greedy);
     close(other);
     turn();
+}
+
+static unsigned count_open(void) {
+    DIR *fds = opendir("/proc/self/fd");
+    unsigned n = 0;
+    cr_assert_not_null(fds);
+    while (readdir(fds))
+        n++;
+    closedir(fds);
+    return n;
+}
+
+/* A program that asks again and again makes a connection for each. */
+Test(ctl_turns, who_has_its_answer_and_goes_leaves_its_place_at_once) {
+    const unsigned before = count_open();
+    char answer[256];
+    int fd = dial();
+    burn_ns = 300 * NSEC_PER_MSEC;
+    order(fd, CALL("1", "burn"), 1);
+    until_burnt(1);
+    while (recv(fd, answer, sizeof(answer), MSG_DONTWAIT) <= 0)
+        event_base_loop(st.base, EVLOOP_NONBLOCK);
+    close(fd);
+    for (int i = 0; i < 20; i++)
+        event_base_loop(st.base, EVLOOP_NONBLOCK);
+    cr_expect_lt(clock_now_ns(), burnt_ns + burn_ns / 2, "skipped: the machine stood still");
+    cr_expect_eq(count_open(), before, "it has its place while its user rests");
 }
 
 /* Each has its own rest, and there are no more of them than connections. */

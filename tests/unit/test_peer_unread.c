@@ -203,3 +203,22 @@ Test(peer_unread, what_a_slow_peer_has_read_counts_for_nobody) {
     }
     stays_and_answers(r);
 }
+
+/* Who asks now and then, of a peer that somebody keeps from ever having read all. */
+Test(peer_unread, nor_does_it_while_another_asks_on) {
+    const size_t output_max = 4096 * 1024;
+    struct session *seldom = rig_session(10);
+    struct raw *r = attached_there();
+    the_peer()->output_max = output_max;
+    ask_until_busy(asks_for_names, seldom);
+    for (unsigned i = 0; i < 12; i++) { /* as much as is there, several times over */
+        ask_until_busy(asks_for_names, s);
+        size_t before = waits();
+        AWAIT(reads_some(r) && waits() < before - output_max / 16);
+        cr_assert_gt(waits(), 0, "it has read all");
+    }
+    ask_until_busy(asks_for_names, s);
+    cr_expect_gt(ask_until_busy(asks_for_names, seldom), 10,
+                 "what it asked has been read long since");
+    stays_and_answers(r);
+}

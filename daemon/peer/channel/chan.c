@@ -37,9 +37,8 @@ void chan_send_refuse(struct peer *p, uint64_t ref, const struct error *why) {
     peer_send(p, &m);
 }
 
-void chan_send_end(struct peer *p, uint64_t ref, bool mine, int reason, const char *text) {
-    struct peer_msg m = {.type = PEER_MSG_CHAN_END,
-                         .chan_end = {.ref = ref, .mine = mine, .reason = reason}};
+void chan_send_end(struct peer *p, uint64_t ref, int reason, const char *text) {
+    struct peer_msg m = {.type = PEER_MSG_CHAN_END, .chan_end = {.ref = ref, .reason = reason}};
     snprintf(m.chan_end.text, sizeof(m.chan_end.text), "%s", text);
     peer_send(p, &m);
 }
@@ -48,6 +47,13 @@ void chan_send_alive(struct peer *p, uint64_t ref, uint64_t silent_ns) {
     struct peer_msg m = {.type = PEER_MSG_CHAN_ALIVE,
                          .chan_alive = {.ref = ref, .answer = true, .silent_ns = silent_ns}};
     peer_send(p, &m);
+}
+
+static void chan_withdraw(struct chan *c, int reason, const char *text) {
+    struct peer_msg m = {.type = PEER_MSG_CHAN_END,
+                         .chan_end = {.ref = c->channel->number, .mine = true, .reason = reason}};
+    snprintf(m.chan_end.text, sizeof(m.chan_end.text), "%s", text);
+    unread_ask(c->out, session_user_id(c->channel->session), &m);
 }
 
 /* Our end is over: tells the other daemon, by the number that it knows of the channel by now. */
@@ -61,8 +67,8 @@ static void chan_tell_other(struct chan *c, int reason, const char *text) {
     case CHAN_WAITING:
     case CHAN_OFFERED:
         return;
-    case CHAN_ASKED:
-        chan_send_end(c->out, c->channel->number, true, reason, text);
+    case CHAN_ASKED: /* both wait to be read, if the question does */
+        chan_withdraw(c, reason, text);
         return;
     case CHAN_DIALLING:
         chan_send_refuse(c->in, c->other, &why);
@@ -71,7 +77,7 @@ static void chan_tell_other(struct chan *c, int reason, const char *text) {
         if (c->acceptor && c->stage == CHAN_ADDING)
             chan_send_refuse(c->in, c->other, &why);
         else
-            chan_send_end(by, c->other, false, reason, text);
+            chan_send_end(by, c->other, reason, text);
     }
 }
 

@@ -80,6 +80,6 @@ void chan_fail(struct chan *c, const struct error *why);
 
 void chan_send_refuse(struct peer *p, uint64_t ref, const struct error *why);
 void chan_send_alive(struct peer *p, uint64_t ref, uint64_t silent_ns);
-void chan_send_end(struct peer *p, uint64_t ref, bool mine, int reason, const char *text);
+void chan_send_end(struct peer *p, uint64_t ref, int reason, const char *text);
 
 #endif

@@ -190,7 +190,7 @@ void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
 
     if (!c || c->acceptor || c->stage != CHAN_ASKED || c->in || c->out->stage != PEER_UP ||
         !chan_same_token(c->token, m->token) || !chan_same_node(c->out, p)) {
-        chan_send_end(p, m->number, false, RDMAD_E_PEER_LOST,
+        chan_send_end(p, m->number, RDMAD_E_PEER_LOST,
                       "nobody waits for this channel (any more), or its token is another");
         return;
     }

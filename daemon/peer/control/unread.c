@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unread.c - who has asked how much of a peer since nothing waited for it.
+ * unread.c - who has asked how much of what waits for a peer.
  */
 #include "daemon/peer/control/unread.h"
 #include "daemon/peer/control/conn.h"
@@ -22,14 +22,30 @@ static struct unread_asker *unread_find(const struct peer *p, struct user_id use
     return NULL;
 }
 
-int unread_check(const struct peer *p, struct user_id user, struct error *err) {
-    const struct unread_asker *a = unread_find(p, user);
+/* What the peer has read since was as much everybody's as what it has not. */
+static void unread_settle(struct peer *p, size_t all) {
+    size_t sum = 0;
+    list_for_each (node, &p->askers)
+        sum += list_entry(node, struct unread_asker, node)->bytes;
+    if (sum <= all)
+        return;
+    list_for_each_safe (node, &p->askers) {
+        struct unread_asker *a = list_entry(node, struct unread_asker, node);
+        a->bytes = (size_t)((double)a->bytes * (double)all / (double)sum);
+        if (a->bytes)
+            continue;
+        list_remove(node);
+        free(a);
+    }
+}
+
+int unread_check(struct peer *p, struct user_id user, struct error *err) {
     if (p->stage != PEER_UP || p->ending)
         return 0;
     size_t most = p->output_max / 4, all = transport_unsent(p->way);
+    unread_settle(p, all);
+    const struct unread_asker *a = unread_find(p, user);
     size_t own = a ? a->bytes : 0;
-    if (own > all)
-        own = all; /* the peer has read some */
     if (all + own <= most)
         return 0;
     return error_set(err, RDMAD_E_BUSY,

@@ -14,7 +14,7 @@
 #include "daemon/peer/control/record.h"
 
 /* 0: a session of that user may ask one more question of p; else RDMAD_E_BUSY. */
-int unread_check(const struct peer *p, struct user_id user, struct error *err);
+int unread_check(struct peer *p, struct user_id user, struct error *err);
 /* Sends a question of a session of that user, and counts it. */
 void unread_ask(struct peer *p, struct user_id user, const struct peer_msg *question);
 void unread_forget(struct peer *p); /* nothing waits any more */
