@@ -458,3 +458,51 @@ Test(channel_local, messages_that_wait_are_held_to_a_rate_of_bytes) {
     cr_expect_eq(all + arrived(), COUNT);
     done();
 }
+
+/* It was paid for when it was taken; what its user asks for besides must not keep it. */
+Test(channel_local, a_message_is_not_held_to_a_rate_of_ops) {
+    enum { NOPS = 32 };
+    const struct plane_share share = {.weight = 100, .ops_per_second = 100};
+    const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+    struct rig_client other;
+    struct rdmad_cqe cqe;
+    rig_ring_up(&c.end[A].client, &other, NOPS, 2 * NOPS);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, COPIED, 1);
+    rig_settle(&rig);
+    cr_assert_eq(plane_user_share(rig.plane[HERE], (struct user_id){.uid = rig.uid}, &share), 0);
+    for (unsigned n = 0; n < NOPS; n++)
+        rig_put(&other, &nop);
+    for (unsigned n = 0; n < 500; n++) {
+        if (n == 200)
+            chan_put(&c, A, RDMAD_OP_SEND, 0, COPIED, 2);
+        rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+        while (rig_take(&other, &cqe))
+            rig_put(&other, &nop);
+    }
+    cr_expect(chan_take(&c, B, &cqe), "it is held for as long as there are others");
+    rig_ring_free(&other);
+    done();
+}
+
+/* Whoever has something to send whenever a user may send again is not always the first. */
+Test(channel_local, channels_that_a_rate_holds_up_take_turns) {
+    enum { COUNT = 60, RATE = 1000 * 1000 };
+    const struct plane_share share = {.weight = 100, .bytes_per_second = RATE};
+    struct chan second;
+    struct rdmad_cqe cqe;
+    chan_local_up(&rig, &second, POOL);
+    for (unsigned n = 0; n < COUNT; n++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, COPIED, n);
+    chan_put(&second, B, RDMAD_OP_RECV, 0, COPIED, 1);
+    rig_settle(&rig);
+    cr_assert_eq(plane_user_share(rig.plane[HERE], (struct user_id){.uid = rig.uid}, &share), 0);
+    many_wait_for_receives(COUNT / 2);
+    chan_put(&second, A, RDMAD_OP_SEND, 0, COPIED, 1);
+    for (unsigned n = 0; n < 8; n++) { /* a message takes 16 ms */
+        rig_run_until(&rig, sim_now() + 10 * NSEC_PER_MSEC);
+        chan_put(&c, A, RDMAD_OP_SEND, 0, COPIED, 0);
+    }
+    cr_expect(chan_take(&second, B, &cqe), "the other channel is always before it");
+    chan_down(&second);
+    done();
+}

@@ -283,16 +283,25 @@ static void holds(double moved, double rate, double seconds) {
               "%.0f instead of %.0f", moved / seconds, rate);
 }
 
+/* From a second on, for four. */
+static void alice_is_held_to(struct plane_share share) {
+    set_share(ALICE, 100, 0, share.bytes_per_second, share.ops_per_second);
+    pass(NSEC_PER_SEC);
+    struct done before = crowd_done(&alice);
+    pass(4 * NSEC_PER_SEC);
+    struct done after = crowd_done(&alice);
+    if (share.bytes_per_second)
+        holds(after.bytes - before.bytes, (double)share.bytes_per_second, 4);
+    else
+        holds(after.ops - before.ops, (double)share.ops_per_second, 4);
+}
+
 static void rate_of_bytes(uint64_t lease, uint64_t size, uint64_t rate) {
     crowd_up(&alice, ALICE, 4, 1);
     crowd_up(&bob, BOB, 1, 1);
     bob.stopped = true;
     crowd_does(&alice, RDMAD_OP_WRITE, lease, size);
-    set_share(ALICE, 100, 0, rate, 0);
-    pass(NSEC_PER_SEC);
-    struct done before = crowd_done(&alice);
-    pass(4 * NSEC_PER_SEC);
-    holds(crowd_done(&alice).bytes - before.bytes, (double)rate, 4);
+    alice_is_held_to((struct plane_share){.bytes_per_second = rate});
     struct plane_user_stats stats;
     plane_user_stats(rig.plane[HERE], crowd_user(ALICE), &stats);
     cr_assert_gt(stats.throttled_ns, 3 * NSEC_PER_SEC);
@@ -302,11 +311,7 @@ static void rate_of_bytes(uint64_t lease, uint64_t size, uint64_t rate) {
 
 Test(share, a_rate_of_bytes_holds_locally_and_may_change) {
     rate_of_bytes(LOCAL, 64 * 1024, 20 * 1000 * 1000);
-    set_share(ALICE, 100, 0, 5 * 1000 * 1000, 0);
-    pass(NSEC_PER_SEC);
-    struct done before = crowd_done(&alice);
-    pass(4 * NSEC_PER_SEC);
-    holds(crowd_done(&alice).bytes - before.bytes, 5e6, 4);
+    alice_is_held_to((struct plane_share){.bytes_per_second = 5 * 1000 * 1000});
     crowds_down();
 }
 
@@ -362,17 +367,22 @@ Test(share, a_rate_of_bytes_holds_for_small_ops) {
     crowds_down();
 }
 
-Test(share, a_rate_of_ops_holds) {
+static void rate_of_ops(uint8_t opcode, uint64_t lease, uint64_t size, uint64_t rate) {
     crowd_up(&alice, ALICE, 4, 2);
     crowd_up(&bob, BOB, 1, 1);
     bob.stopped = true;
-    crowd_does(&alice, RDMAD_OP_NOP, 0, 0);
-    set_share(ALICE, 100, 0, 0, 3000);
-    pass(NSEC_PER_SEC);
-    struct done before = crowd_done(&alice);
-    pass(4 * NSEC_PER_SEC);
-    holds(crowd_done(&alice).ops - before.ops, 3000, 4);
+    crowd_does(&alice, opcode, lease, size);
+    alice_is_held_to((struct plane_share){.ops_per_second = rate});
     crowds_down();
+}
+
+Test(share, a_rate_of_ops_holds) {
+    rate_of_ops(RDMAD_OP_NOP, 0, 0, 3000);
+}
+
+/* What was taken is paid for, and moves though more is asked for all the time. */
+Test(share, a_rate_of_ops_holds_for_long_ops) {
+    rate_of_ops(RDMAD_OP_WRITE, REMOTE, 64 * 1024, 100);
 }
 
 Test(share, who_is_beyond_a_rate_keeps_nobody_else_from_anything) {
@@ -394,11 +404,7 @@ Test(share_of_workers, a_rate_is_that_of_all_workers_together) {
     crowd_up(&bob, BOB, 1, 1);
     bob.stopped = true;
     crowd_does(&alice, RDMAD_OP_WRITE, LOCAL, 10000);
-    set_share(ALICE, 100, 0, 10 * 1000 * 1000, 0);
-    pass(NSEC_PER_SEC);
-    struct done before = crowd_done(&alice);
-    pass(4 * NSEC_PER_SEC);
-    holds(crowd_done(&alice).bytes - before.bytes, 1e7, 4);
+    alice_is_held_to((struct plane_share){.bytes_per_second = 10 * 1000 * 1000});
     crowds_down();
 }
 

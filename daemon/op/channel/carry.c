@@ -58,10 +58,16 @@ static struct channel_post *free_post(struct op_channel *ch) {
 
 bool channel_is_held(struct op_channel *ch) {
     struct op_user *u = ch->session->user;
-    if (!user_is_aside(u))
+    struct worker *w = ch->worker;
+    bool behind = !list_empty(&u->held) && w->channels->released != ch;
+    if (!u->limited || !(behind || user_owes_bytes(u))) {
+        list_remove(&ch->held_node);
         return false;
-    list_remove(&ch->held_node);
-    list_append(&u->held, &ch->held_node);
+    }
+    if (list_empty(&ch->held_node))
+        list_append(&u->held, &ch->held_node);
+    if (!u->aside && list_empty(&u->released_node))
+        list_append(&w->released, &u->released_node);
     return true;
 }
 
@@ -105,21 +111,13 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
     return 0;
 }
 
-/* What is READ is moved by whoever READs it: within the daemon its receiver's user has that, and of
- * what leaves the machine the sender's rate counts it, too. */
-static void carry_charge(struct op_channel *ch, const struct channel_message *m) {
-    bool here = channel_has_payload(m->type);
-    if (here || ch->remote)
-        user_use_bytes(ch->session->user, m->length, here);
-}
-
 int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s) {
     assert(!s || !s->post.posted);
     int rc = ch->remote ? carry_there(ch, m, s) : 0;
     if (rc < 0)
         return rc;
-    if (s)
-        carry_charge(ch, m);
+    if (s && channel_has_payload(m->type))
+        user_use_bytes(ch->session->user, m->length, true);
     ch->due.state = false;
     ch->due.acks = 0;
     ch->due.ack_turns = 0;

@@ -15,7 +15,8 @@ struct channel_message *channel_begin(struct op_channel *ch, uint8_t type);
 /* Returns 0, AGAIN (try later), or why it will never go. s: the SEND that it is about; NULL: none.
  */
 int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s);
-/* Its user is beyond a rate: it sends nothing, and gets a turn when that is over. */
+/* Its user's rate of bytes lets it send nothing now, or other channels that this rate held up are
+ * before it: it gets a turn when it may. */
 bool channel_is_held(struct op_channel *ch);
 bool channel_may_post(struct op_channel *ch); /* else one without a payload is to come back first */
 uint64_t channel_small_max(const struct op_channel *ch); /* longer ones are offered */

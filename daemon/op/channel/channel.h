@@ -170,7 +170,7 @@ struct op_channel {
     struct list run_node;       /* those with something to do, */
     struct list anew_node;      /* and those that began anew */
     struct list unended_node;   /* in session->unended */
-    struct list held_node;      /* in its user's held, or in worker->unheld */
+    struct list held_node;      /* in its user's held */
     uint32_t kind;
     uint32_t ops;                         /* SENDs and RECVs not ended */
     struct plane_channel_stats *stats;    /* the control thread's, until the end is done */
@@ -216,9 +216,10 @@ struct channels {
     unsigned spares;                      /* how many */
     struct fabric_audit audit;            /* of windows that nobody asks about */
     struct channel_message outgoing;      /* to a peer, while it is made */
-    uint64_t copied;    /* bytes of messages into receives, since the turn began */
-    unsigned acks_wait; /* channels whose acknowledgement waits for an answer */
-    bool hurry;         /* they wait no longer */
+    const struct op_channel *released; /* its turn among its user\'s held is now; NULL: nobody\'s */
+    uint64_t copied;                   /* bytes of messages into receives, since the turn began */
+    unsigned acks_wait;                /* channels whose acknowledgement waits for an answer */
+    bool hurry;                        /* they wait no longer */
 };
 int channels_init(struct worker *w);
 void channels_fini(struct worker *w);

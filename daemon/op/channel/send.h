@@ -38,6 +38,7 @@ struct op_send {
     int status;      /* LEAVING: how it ended */
     uint8_t outcome; /* likewise */
     uint64_t at;     /* weak.c: how much of it was sent */
+    uint64_t paid;   /* sends.c: for how much of an offer its user's rate was charged */
     bool large;      /* it was offered */
     bool wants_window;
     uint64_t lost_via; /* the other end has no such link any more */

@@ -20,6 +20,7 @@
 #include "daemon/op/channel/core.h"
 #include "daemon/op/channel/sync.h"
 #include "daemon/op/engine/life.h"
+#include "daemon/op/engine/user.h"
 #include <assert.h>
 
 #define BUDGET 64u           /* messages in a turn of the channel */
@@ -320,6 +321,25 @@ static bool may_send(const struct op_channel *ch) {
            ch->out.next_seq - ch->out.acked < CHANNEL_WINDOW;
 }
 
+/* What leaves the machine because its receiver READs it counts for its sender's rate, once, however
+ * often it is offered; before that, and in pieces, or its user would be put aside for long. False:
+ * the rest later. */
+static bool pay_for_offer(struct op_channel *ch, struct op_send *s) {
+    struct op_user *u = ch->session->user;
+    uint64_t length = s->op->length;
+    if (!ch->remote || length <= channel_small_max(ch))
+        return true;
+    while (u->limited && s->paid < length) {
+        uint64_t left = length - s->paid;
+        uint64_t piece = left < u->bytes_at_once ? left : u->bytes_at_once;
+        if (channel_is_held(ch))
+            return false;
+        s->paid += piece;
+        user_use_bytes(u, piece, false);
+    }
+    return true;
+}
+
 unsigned sends_run(struct op_channel *ch, bool *again) {
     unsigned count = say_more(ch, again);
     uint64_t bytes = 0;
@@ -327,7 +347,7 @@ unsigned sends_run(struct op_channel *ch, bool *again) {
         open_ahead(ch);
     struct op_send *s;
     for (unsigned n = 0; may_send(ch) && (s = send_first(ch)); n++) {
-        if (channel_is_held(ch))
+        if (channel_is_held(ch) || !pay_for_offer(ch, s))
             break;
         if (n == BUDGET || bytes > BUDGET_BYTES) {
             channel_touch(ch);

@@ -28,6 +28,7 @@
 #include "daemon/op/channel/sync.h"
 #include "daemon/op/channel/weak.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/user.h"
 #include <assert.h>
 
 #define LETTERS 64u  /* of the other end that are read in a turn */
@@ -239,10 +240,33 @@ static unsigned anew_run(struct worker *w) {
     return !list_empty(anew);
 }
 
-/* Of those whose users may send again. */
-static void unheld_run(struct worker *w) {
-    for (struct list *pos; (pos = list_pop(&w->unheld));)
-        channel_touch(list_entry(pos, struct op_channel, held_node));
+/* One that has sent something goes behind the others that were held. */
+static unsigned released_run(struct op_user *u, struct list *later) {
+    struct channels *all = u->worker->channels;
+    unsigned work = 0;
+    for (unsigned n = 0; n < FOLLOW && all->copied < COPIES && !user_owes_bytes(u); n++) {
+        struct list *pos = list_pop(&u->held);
+        if (!pos)
+            break;
+        struct op_channel *ch = list_entry(pos, struct op_channel, held_node);
+        all->released = ch;
+        work += channel_turn(ch, later);
+        all->released = NULL;
+    }
+    if (u->aside || list_empty(&u->held))
+        list_remove(&u->released_node);
+    return work + !list_empty(&u->released_node);
+}
+
+/* Of those whose users may send again, each other time behind what these have on routes. */
+static unsigned all_released_run(struct worker *w, struct list *later) {
+    unsigned work = 0;
+    list_for_each_safe (pos, &w->released) {
+        struct op_user *u = list_entry(pos, struct op_user, released_node);
+        work += u->routes_first ? 1 : released_run(u, later);
+        u->routes_first = false;
+    }
+    return work;
 }
 
 unsigned channels_run(struct worker *w) {
@@ -251,14 +275,18 @@ unsigned channels_run(struct worker *w) {
     list_init(&later);
     w->channels->acks_wait = 0;
     w->channels->copied = 0;
-    unheld_run(w);
     unsigned work = anew_run(w);
+    if (!list_empty(&w->released))
+        work += all_released_run(w, &later);
     work += unended_run(w, &later);
     work += full_lanes_run(w, &later);
     for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
         list_splice(&now, run);
-        for (struct list *pos; w->channels->copied < COPIES && (pos = list_pop(&now));)
+        for (struct list *pos; (pos = list_pop(&now));) {
             work += channel_turn(list_entry(pos, struct op_channel, run_node), &later);
+            if (w->channels->copied >= COPIES)
+                break;
+        }
         if (!list_empty(&now)) { /* they are the first then */
             list_splice(&now, run);
             list_splice(run, &now);

@@ -271,7 +271,7 @@ static struct op_share *next_share(struct op_route *route) {
     list_for_each_safe (pos, &route->run) {
         struct op_flow *flow = list_entry(pos, struct op_flow, turn);
         struct op_user *u = flow->user;
-        if (user_is_aside(u))
+        if (user_owes_bytes(u))
             continue;
         struct op_share *share = flow_share(flow);
         if (!share)
@@ -286,7 +286,7 @@ static struct op_share *next_share(struct op_route *route) {
 static void all_wait(struct op_route *route) {
     list_for_each (pos, &route->run) {
         struct op_user *u = list_entry(pos, struct op_flow, turn)->user;
-        if (!user_is_aside(u))
+        if (!user_owes_bytes(u))
             user_waits(u);
     }
 }

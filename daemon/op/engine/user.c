@@ -83,6 +83,7 @@ struct op_user *user_join(struct worker *w, struct op_account *account, struct o
     list_init(&u->hot);
     list_init(&u->flows);
     list_init(&u->held);
+    list_init(&u->released_node);
     list_init(&u->seen_node);
     list_append(&w->users, &u->node);
     elsewhere_init(&u->elsewhere, &account->cost);
@@ -94,7 +95,10 @@ static void end_aside(struct op_user *u) {
     uint64_t ns = clock_left(u->aside_since_ns, u->worker->now_ns);
     __atomic_add_fetch(&u->account->throttled_ns, ns, __ATOMIC_RELAXED);
     u->aside = false;
-    list_splice(&u->worker->unheld, &u->held);
+    if (!list_empty(&u->held) && list_empty(&u->released_node)) {
+        u->routes_first = !u->routes_first;
+        list_append(&u->worker->released, &u->released_node);
+    }
     list_remove(&u->hot_node);
     if (!list_empty(&u->hot))
         list_append(&u->worker->hot, &u->hot_node);
@@ -112,6 +116,7 @@ void user_leave(struct op_user *u) {
     list_remove(&u->node);
     list_remove(&u->hot_node);
     list_remove(&u->seen_node);
+    list_remove(&u->released_node);
     free(u);
 }
 
@@ -282,4 +287,8 @@ bool user_hold_back(struct op_user *u) {
     __atomic_add_fetch(&u->account->throttled, 1, __ATOMIC_RELAXED);
     tell_throttled(u, bytes_ns > ops_ns ? PLANE_RATE_BYTES : PLANE_RATE_OPS);
     return true;
+}
+
+bool user_hold_bytes(struct op_user *u) {
+    return rate_wait_ns(&u->bytes, u->worker->now_ns) && user_hold_back(u);
 }

@@ -51,7 +51,9 @@ struct op_user {
     struct list hot_node;       /* in worker->hot, or in worker->aside */
     struct list hot;            /* of struct op_session: those with hot rings */
     struct list flows;          /* of struct op_flow, one a route */
-    struct list held; /* of struct op_channel: with something to send, while it is aside */
+    struct list held;           /* of struct op_channel: with bytes to send that its rate held up */
+    struct list released_node;  /* in worker->released */
+    bool routes_first;          /* of what it may have then, this time */
     unsigned sessions;
     unsigned prompt;     /* of its rings; prompt.h */
     uint64_t part;       /* of each of its sessions, in sqes, */
@@ -88,8 +90,9 @@ struct op_user *user_find(struct worker *w, struct user_id who);
 void users_begin(struct worker *w); /* a turn begins */
 uint64_t users_next_ns(const struct worker *w);
 void user_is_busy(struct op_user *u); /* it is not marked in this turn yet */
-/* Puts it aside if one of its rates says so. */
+/* Puts it aside if one of its rates says so; or that of bytes. */
 bool user_hold_back(struct op_user *u);
+bool user_hold_bytes(struct op_user *u);
 
 /* On a link whose bytes this CPU moves, what it did for the user besides counts as bytes do: since
  * the last time, and at most USER_OWED_MOST, so that nobody's bytes starve. (Most of what is done
@@ -128,6 +131,12 @@ static inline bool user_has_turn(const struct op_user *u) {
 
 static inline bool user_is_aside(struct op_user *u) {
     return u->limited && user_hold_back(u);
+}
+
+/* Whether its bytes have to wait. What they are of was taken: that is paid for, and its rate of ops
+ * must not keep it. */
+static inline bool user_owes_bytes(struct op_user *u) {
+    return u->limited && user_hold_bytes(u);
 }
 
 static inline void user_spend(struct op_user *u, uint64_t cost) {

@@ -55,7 +55,7 @@ struct worker {
     struct list seen;      /* of struct op_user: those who were busy in the last turn or this */
     struct list aside;     /* of struct op_user: beyond a rate, until */
     uint64_t aside_ns;     /* the first of them may go on */
-    struct list unheld;    /* what was in the held of those who may, since the last turn */
+    struct list released;  /* of struct op_user: who may, and has channels in held */
     uint64_t floor, limit; /* of vtime, in this turn */
     const struct op_user *alone; /* nobody else was busy in the last turn; may be NULL */
     uint64_t look_at_users;      /* the turn in which those who are idle are looked at */

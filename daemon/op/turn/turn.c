@@ -45,7 +45,7 @@ static void init_tables(struct worker *w) {
     list_init(&w->users);
     list_init(&w->seen);
     list_init(&w->aside);
-    list_init(&w->unheld);
+    list_init(&w->released);
     w->aside_ns = CLOCK_NEVER;
     list_init(&w->hot);
     list_init(&w->parked);
