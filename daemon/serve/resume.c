@@ -39,6 +39,15 @@ void serve_session_resume(const struct request *rq, const void *body) {
     serve_reply(rq, NULL, 0, NULL, 0);
 }
 
+/* Asks nobody, as many are asked for at once, of whom other daemons know little that is new. */
+static void reserve_handle(const struct request *rq, uint64_t number) {
+    struct error err;
+    handle_reserve(rq->session, number);
+    error_set(&err, RDMAD_E_TIMEOUT,
+              "the place of handle %" PRIx64 " is kept, and it was not tried", number);
+    serve_fail(rq, &err);
+}
+
 void serve_attach_resume(const struct request *rq, const void *body) {
     const struct rdmad_attach_resume_req *req = body;
     struct error err;
@@ -46,6 +55,8 @@ void serve_attach_resume(const struct request *rq, const void *body) {
         origin_check_number(rq->session, req->handle, QUOTA_ATTACHES, HANDLES_ENDED_MAX,
                             "lease's handle", &err))
         serve_fail(rq, &err);
+    else if (req->attach.timeout_ns == RDMAD_ATTACH_RESERVE_NS)
+        reserve_handle(rq, req->handle);
     else
         attach_by_number(rq, &req->attach, req->handle);
 }

@@ -148,6 +148,10 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
     return handle_make(s, 0, out, err);
 }
 
+void handle_reserve(struct session *s, uint64_t number) {
+    slots_reserve(&s->handles, number);
+}
+
 int handle_new_again(struct session *s, uint64_t number, struct handle **out, struct error *err) {
     slots_reserve(&s->handles, number); /* whatever comes of it */
     return handle_make(s, number, out, err);

@@ -33,6 +33,8 @@ int handle_new(struct session *s, struct handle **out, struct error *err);
 /* The same with the number that it had at an earlier life of the daemon. If it fails, then or
  * later, no other handle gets that place until it is tried again, or given up. */
 int handle_new_again(struct session *s, uint64_t number, struct handle **out, struct error *err);
+/* Nothing but that. */
+void handle_reserve(struct session *s, uint64_t number);
 void handle_give_up(struct session *s, uint64_t number); /* harmless for any other number */
 /* One that is still NEW. */
 void handle_free(struct handle *h);

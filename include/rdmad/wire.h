@@ -421,7 +421,11 @@ struct rdmad_lease_resume_req {
 };
 /* As LEASE_ATTACH, with the number that the handle had and gets. The reply is struct
  * rdmad_lease_attach_rep. RDMAD_E_BUSY: the lease's owner, or its daemon, is not there, and may be
- * about to come back; ask again. A daemon says so for peer.return_ms after its start at most. */
+ * about to come back; ask again. A daemon says so for peer.return_ms after its start at most.
+ * Whatever it says, no other handle gets that number's place. With RDMAD_ATTACH_RESERVE_NS for
+ * timeout_ns that is all that is done, and the answer is RDMAD_E_TIMEOUT; an older daemon tries,
+ * and waits for nobody. */
+#define RDMAD_ATTACH_RESERVE_NS 1u
 struct rdmad_attach_resume_req {
     uint64_t handle;
     struct rdmad_lease_attach_req attach;

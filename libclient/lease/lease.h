@@ -93,6 +93,7 @@ void rdmad_grants_resume(struct rdmad_session *s);
 /* How far those that are away have been asked for. */
 struct rdmad_attach_round {
     bool going;
+    bool reserves; /* no owner is asked */
     unsigned bucket;
 };
 /* With the lock: all attaches are away, for the daemon that made them is gone. */
@@ -103,6 +104,9 @@ unsigned rdmad_attaches_away(const struct rdmad_session *s);
  * next call goes on with it. How many are still away. */
 unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
                                uint64_t until_ns);
+/* Those that the round has not come to yet: from here on their handles are nobody else's at this
+ * daemon. It waits for no owner. */
+void rdmad_attaches_reserve(struct rdmad_session *s, const struct rdmad_attach_round *round);
 /* Gives up attaches that were asked for, and have been away for long enough (base/rest.h); how many
  * are still away. */
 unsigned rdmad_attaches_give_up(struct rdmad_session *s, uint64_t since_ns);

@@ -12,6 +12,9 @@
  * if the daemon says that it waits for the owner, too (BUSY). An owner's daemon that is silent
  * costs the whole time of a try, so many are tried at once.
  *
+ * Before the program can attach to others each handle has to have its place, so what there was no
+ * time for by then is reserved, which waits for nobody.
+ *
  * Programs free leases meanwhile, and grant others, so those that are to be asked for are marked
  * first, and then looked for one after the other.
  */
@@ -211,8 +214,11 @@ struct attach_try {
 };
 
 /* False: the lease is not away any more. */
-static bool attach_try_make(struct rdmad_session *s, struct attach_try *t, uint64_t handle) {
+static bool attach_try_make(struct rdmad_session *s, struct attach_try *t, uint64_t handle,
+                            bool reserves) {
     *t = (struct attach_try){.request.handle = handle, .request.attach.timeout_ns = REST_TRY_NS};
+    if (reserves)
+        t->request.attach.timeout_ns = RDMAD_ATTACH_RESERVE_NS;
     t->call = (struct rdmad_call){RDMAD_CALL(RDMAD_MSG_ATTACH_RESUME, t->request, t->reply),
                                   .accept = attach_accept, .one_try = true};
     pthread_mutex_lock(&s->lock);
@@ -249,11 +255,12 @@ static bool attaches_try(struct rdmad_session *s, struct rdmad_attach_round *rou
     uint64_t number = 1;
     while (count < room && (number = next_marked(s, false, &round->bucket))) {
         calls[count] = &tries[count].call;
-        count += attach_try_make(s, &tries[count], number);
+        count += attach_try_make(s, &tries[count], number, round->reserves);
     }
     rdmad_control_call_all(s, calls, count);
     for (unsigned i = 0; i < count; i++)
-        attach_try_judge(s, &tries[i]);
+        if (!round->reserves || !tries[i].call.status) /* then an older daemon had it at once */
+            attach_try_judge(s, &tries[i]);
     return number != 0;
 }
 
@@ -265,18 +272,37 @@ unsigned rdmad_attaches_away(const struct rdmad_session *s) {
     return away;
 }
 
-unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
-                               uint64_t until_ns) {
+static void attaches_go_on(struct rdmad_session *s, struct rdmad_attach_round *round,
+                           uint64_t until_ns) {
     struct attach_try one, *tries = calloc(REST_AT_ONCE, sizeof(*tries));
     unsigned room = tries ? REST_AT_ONCE : 1;
-    if (!round->going) {
-        mark_all(s, false);
-        *round = (struct rdmad_attach_round){.going = true};
-    }
     do
         round->going = attaches_try(s, round, tries ? tries : &one, room);
     while (round->going && rdmad_monotonic_ns() < until_ns);
     free(tries);
+}
+
+/* The round goes on with the same ones. */
+void rdmad_attaches_reserve(struct rdmad_session *s, const struct rdmad_attach_round *round) {
+    struct rdmad_attach_round rest = *round;
+    rest.reserves = true;
+    if (!round->going)
+        return;
+    attaches_go_on(s, &rest, UINT64_MAX);
+    pthread_mutex_lock(&s->lock);
+    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++)
+        for (struct rdmad_lease *l = s->lease[i]; l; l = l->next)
+            l->to_ask = is_wanted(l, false) && !l->asked;
+    pthread_mutex_unlock(&s->lock);
+}
+
+unsigned rdmad_attaches_resume(struct rdmad_session *s, struct rdmad_attach_round *round,
+                               uint64_t until_ns) {
+    if (!round->going) {
+        mark_all(s, false);
+        *round = (struct rdmad_attach_round){.going = true};
+    }
+    attaches_go_on(s, round, until_ns);
     pthread_mutex_lock(&s->lock);
     unsigned away = rdmad_attaches_away(s);
     pthread_mutex_unlock(&s->lock);

@@ -211,6 +211,8 @@ static enum rdmad_resume_found resume_step_rest(struct rdmad_resume *r) {
     if (attaches)
         attaches = rdmad_attaches_give_up(s, since);
     r->some_away = watches || attaches;
+    if (first && r->some_away && since > REST_BEFORE_NS)
+        rdmad_attaches_reserve(s, &r->round);
     if (!r->some_away || since > REST_BEFORE_NS)
         resume_open(r);
     if (resume_state(r) == RDMAD_SESSION_AWAY) /* meanwhile, again */

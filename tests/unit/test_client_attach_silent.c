@@ -6,6 +6,7 @@
 #include "libclient/base/clock.h"
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <unistd.h>
 
 enum { HANDLES = 100, FIRST = 31, QUESTIONS = 1024, TOGETHER_MS = 10000 };
@@ -15,6 +16,8 @@ static unsigned handles = HANDLES, attached;
 static unsigned asked[HANDLES], questions; /* atomic */
 static unsigned asked_once;                /* how many handles */
 static bool asked_unfairly;                /* one for a second time before all were once */
+static bool placed[HANDLES];               /* it was asked for, or its place */
+static unsigned unplaced = UINT_MAX;       /* how many were not, when the program attached anew */
 
 /* What waits for an answer, which another thread gives: the daemon reads on meanwhile. */
 static struct {
@@ -26,19 +29,32 @@ static unsigned asked_so_far(void) {
     return __atomic_load_n(&questions, __ATOMIC_ACQUIRE);
 }
 
+static void count_unplaced(void) {
+    unplaced = 0;
+    for (unsigned i = 0; i < handles; i++)
+        unplaced += !placed[i];
+}
+
 static bool note_question(struct fake_daemon *f, const struct rdmad_msg_header *h,
                           const void *body) {
+    const struct rdmad_attach_resume_req *again = body;
     unsigned n = questions;
     (void)f;
     if (h->type == RDMAD_MSG_LEASE_ATTACH) {
+        count_unplaced();
         fake_reply_attached(&fake, h, FIRST + attached++);
         return true;
     }
     if (h->type != RDMAD_MSG_ATTACH_RESUME)
         return false;
+    placed[again->handle - FIRST] = true;
+    if (again->attach.timeout_ns == RDMAD_ATTACH_RESERVE_NS) {
+        fake_refuse(&fake, h, RDMAD_E_TIMEOUT, "as the test has it");
+        return true;
+    }
     cr_assert_lt(n, QUESTIONS);
     question[n].header = *h;
-    question[n].number = ((const struct rdmad_attach_resume_req *)body)->handle;
+    question[n].number = again->handle;
     question[n].came_ns = rdmad_monotonic_ns();
     if (__atomic_fetch_add(&asked[question[n].number - FIRST], 1, __ATOMIC_RELEASE) == 0)
         asked_once++;
@@ -130,6 +146,19 @@ Test(attach_silent, many_neither_keep_the_session_closed_nor_are_given_up_unaske
                       "handle %u was given up, and not asked for", index_of(e.lease));
     }
     cr_expect_not(asked_unfairly, "a handle was asked for again before another was at all");
+    __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+    pthread_join(t, NULL);
+    rig_tear_down();
+}
+
+Test(attach_silent, none_loses_its_place_to_a_lease_that_is_attached_first) {
+    rdmad_lease *other;
+    pthread_t t;
+    up(HANDLES);
+    cr_assert_eq(pthread_create(&t, NULL, answer_late, NULL), 0);
+    rig_daemon_follows();
+    cr_assert_eq(rdmad_lease_attach(s, "other", 0, &other), 0, "%s", rdmad_last_error(s));
+    cr_expect_eq(unplaced, 0, "%u handles had no place yet", unplaced);
     __atomic_store_n(&stop, true, __ATOMIC_RELEASE);
     pthread_join(t, NULL);
     rig_tear_down();

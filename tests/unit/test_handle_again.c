@@ -80,6 +80,13 @@ Test(handle_again, its_place_is_kept_if_there_is_no_room_for_one_more) {
     handle_free(first);
 }
 
+Test(handle_again, its_place_is_kept_before_it_is_tried) {
+    handle_reserve(s, BEFORE(0));
+    struct handle *other = attach_another();
+    handle_free(ask_again(BEFORE(0)));
+    handle_free(other);
+}
+
 Test(handle_again, its_place_is_free_when_it_is_given_up) {
     handle_free(ask_again(BEFORE(0)));
     handle_give_up(s, BEFORE(1));
