@@ -19,6 +19,7 @@
 #include "libclient/lease/part.h"
 #include "libclient/ring/create.h"
 #include "libclient/session/pause.h"
+#include "libclient/session/resume.h"
 #include "libclient/session/watch.h"
 #include <stdio.h>
 #include <string.h>
@@ -47,19 +48,13 @@ static const struct {
     {RDMAD_EV_SESSION_PAUSED, sizeof(struct rdmad_ev_session_paused), rdmad_pause_on_event},
 };
 
-/* Of a daemon that had no room, or was just stopping, when the session came to be resumed. */
-static bool session_may_come_again(int status) {
-    return status == RDMAD_E_LIMIT || status == RDMAD_E_SHUTDOWN || status == RDMAD_E_BUSY ||
-           status == RDMAD_E_AGAIN || status == RDMAD_E_NOMEM;
-}
-
 static void session_on_ended(struct rdmad_session *s, int status, const void *body) {
     struct rdmad_msg_error e;
     char text[RDMAD_TEXT_MAX + 1];
     memcpy(&e, body, sizeof(e));
     e.text[RDMAD_TEXT_MAX] = '\0';
     snprintf(text, sizeof(text), "rdmad ended the session: %.220s", e.text);
-    if (s->state == RDMAD_SESSION_RESUMING && session_may_come_again(status))
+    if (s->state == RDMAD_SESSION_RESUMING && rdmad_resume_may_mend(status))
         rdmad_control_gone(s, text);
     else
         rdmad_control_lose(s, status ? status : RDMAD_E_DAEMON_LOST, text);

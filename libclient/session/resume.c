@@ -220,6 +220,11 @@ static enum rdmad_resume_found resume_step_rest(struct rdmad_resume *r) {
     return resume_met_silence(r) ? RDMAD_FOUND_SILENCE : RDMAD_FOUND_NOTHING;
 }
 
+bool rdmad_resume_may_mend(int status) {
+    return status == RDMAD_E_BUSY || status == RDMAD_E_LIMIT || status == RDMAD_E_AGAIN ||
+           status == RDMAD_E_SHUTDOWN || status == RDMAD_E_NOMEM || status == RDMAD_E_SYSTEM;
+}
+
 /* The daemon does not have it. What time can mend is tried again. */
 static void resume_refused(struct rdmad_resume *r, int rc) {
     struct rdmad_session *s = r->session;
@@ -228,8 +233,7 @@ static void resume_refused(struct rdmad_resume *r, int rc) {
              rdmad_error_said(s));
     pthread_mutex_lock(&s->lock);
     if (s->state == RDMAD_SESSION_RESUMING) {
-        if (rc == RDMAD_E_BUSY || rc == RDMAD_E_LIMIT || rc == RDMAD_E_AGAIN ||
-            rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_NOMEM || rc == RDMAD_E_SYSTEM)
+        if (rdmad_resume_may_mend(rc))
             rdmad_control_gone(s, text);
         else
             rdmad_control_lose(s, rc, text);

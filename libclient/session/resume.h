@@ -68,6 +68,10 @@ int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address,
 /* When nobody steps it any more. */
 void rdmad_resume_free(struct rdmad_resume *r);
 
+/* Whether a daemon that does not resume the session, or ends it while it is RESUMING, with that
+ * status, may do so the next time: it has no room, is just stopping, or its porter has ended. */
+bool rdmad_resume_may_mend(int status);
+
 /* If the session is AWAY and this was not known, its time without a daemon begins now. */
 void rdmad_resume_note_away(struct rdmad_resume *r, uint64_t now_ns);
 /* When a step is due though its socket says nothing; UINT64_MAX: never. */

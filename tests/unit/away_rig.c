@@ -68,6 +68,19 @@ static bool taken_in(struct fake_daemon *f, const struct rdmad_msg_header *h, co
     return true;
 }
 
+static bool brought_back(struct fake_daemon *f) {
+    struct rdmad_msg_error why = {.text = "as the test has it"};
+    if (away.slow_type == RDMAD_MSG_POOL_RESUME)
+        dawdle(f);
+    if (!away.end_for_pool)
+        return false;
+    fake_send(f, RDMAD_EV_SESSION_ENDED, 0, away.end_for_pool, &why, sizeof(why), NULL, 0);
+    away.end_for_pool = 0;
+    fake_go(f);
+    fake_come_back(f);
+    return true;
+}
+
 static bool populated(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     uint64_t number = ((const struct rdmad_pool_ready_req *)body)->pool;
     bool known = number != away.pool_destroyed &&
@@ -115,9 +128,7 @@ static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const 
     case RDMAD_MSG_POOL_IMPORT:
         return taken_in(f, h, body);
     case RDMAD_MSG_POOL_RESUME:
-        if (away.slow_type == RDMAD_MSG_POOL_RESUME)
-            dawdle(f);
-        return false;
+        return brought_back(f);
     case RDMAD_MSG_POOL_DESTROY:
         return told_of_pool(f, h, body);
     case RDMAD_MSG_POOL_READY:

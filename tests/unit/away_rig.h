@@ -17,6 +17,7 @@ struct away {
     bool weak, go_for_proof;
     bool go_for_ring;    /* once, and is followed at once */
     bool go_for_pool;    /* once it has taken one in, the same */
+    int end_for_pool;    /* once, as one is brought back: how it ends the session; the same */
     uint16_t leaves_for; /* once: as a daemon refuses it that is drained */
     uint16_t slow_type;  /* answered when it may be; until then other things are said */
     bool released;       /* atomic; it may be */

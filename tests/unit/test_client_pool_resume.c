@@ -42,3 +42,25 @@ Test(pool_resume, a_destroy_without_patience_is_told_when_the_pool_is_back) {
 Test(pool_resume, a_destroy_without_patience_is_told_when_the_pool_comes_back) {
     impatient_of_pool(RDMAD_MSG_POOL_RESUME);
 }
+
+/* The daemon had no room, or its porter ended while it looked at this pool. */
+Test(pool_resume, a_session_that_is_ended_while_it_is_resumed_comes_again_if_time_can_mend_it) {
+    static const int mends[] = {RDMAD_E_SYSTEM, RDMAD_E_NOMEM, RDMAD_E_LIMIT,
+                                RDMAD_E_BUSY,   RDMAD_E_AGAIN, RDMAD_E_SHUTDOWN};
+    for (unsigned i = 0; i < sizeof(mends) / sizeof(*mends); i++) {
+        fake_go(&fake);
+        away.end_for_pool = mends[i];
+        fake_come_back(&fake);
+        away_await_resumed();
+        cr_expect_eq(away.end_for_pool, 0);
+    }
+}
+
+Test(pool_resume, a_session_that_is_ended_while_it_is_resumed_is_lost_if_no_time_mends_it) {
+    fake_go(&fake);
+    away.end_for_pool = RDMAD_E_PERM;
+    fake_come_back(&fake);
+    struct rdmad_event e = away_next_event();
+    cr_expect_eq(e.type, RDMAD_EVENT_SESSION_LOST, "%u: %s", e.type, e.text);
+    cr_expect_eq(e.reason, RDMAD_E_PERM, "%d", e.reason);
+}
