@@ -7,6 +7,7 @@
 #include "daemon/tenants.h"
 #include "daemon/base/capable.h"
 #include "daemon/base/log.h"
+#include "daemon/config/metrics_at.h"
 #include "daemon/config/rules.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/serve/serve.h"
@@ -19,6 +20,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Of one that is not given, before it is known to be short enough for a socket's. */
+#define TENANT_PATH_MAX \
+    (sizeof(((struct config *)0)->runtime_dir) + RDMAD_NAME_MAX + sizeof("/tenants//rdmad.sock"))
 
 struct tenant {
     struct serve_door door;
@@ -135,9 +140,74 @@ static int tenant_check(const struct state *st, const struct rule_socket *s, str
     return rc;
 }
 
+/* ---- a place of its own ------------------------------------------------------------------- */
+
+static void tenant_path(const struct state *st, const struct rule_socket *s,
+                        char path[TENANT_PATH_MAX]) {
+    if (s->path[0])
+        snprintf(path, TENANT_PATH_MAX, "%s", s->path);
+    else
+        snprintf(path, TENANT_PATH_MAX, "%s/tenants/%s/rdmad.sock", st->config->runtime_dir,
+                 s->tenant);
+}
+
+/* However the paths are written. */
+static bool tenants_same_place(const char *a, const char *b) {
+    char one[TENANT_PATH_MAX], other[TENANT_PATH_MAX];
+    struct stat is, other_is;
+    const char *name = strrchr(a, '/'), *other_name = strrchr(b, '/');
+    if (!name || !other_name || strcmp(name, other_name) != 0)
+        return false;
+    snprintf(one, sizeof(one), "%.*s/", (int)(name - a), a);
+    snprintf(other, sizeof(other), "%.*s/", (int)(other_name - b), b);
+    return !strcmp(one, other) || (!stat(one, &is) && !stat(other, &other_is) &&
+                                   is.st_dev == other_is.st_dev && is.st_ino == other_is.st_ino);
+}
+
+static int check_not_ours(const struct state *st, const char *tenant, const char *path,
+                          struct error *err) {
+    static const char *const ours[] = {"rdmad.sock", "control.sock", "metrics.sock"};
+    char own[TENANT_PATH_MAX];
+    struct metrics_at metrics;
+    unsigned count = sizeof(ours) / sizeof(*ours);
+    if (metrics_at_parse(st->config->metrics_listen, &metrics) || !metrics.local)
+        count--;
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(own, sizeof(own), "%s/%s", st->config->runtime_dir, ours[i]);
+        if (tenants_same_place(own, path))
+            return error_set(err, RDMAD_E_CONFIG,
+                             "the socket of tenant %s cannot be at %s, where rdmad's own is; give "
+                             "it another path",
+                             tenant, path);
+    }
+    return 0;
+}
+
+/* Found before one is made: by then it would be said that somebody answers there. Our own sockets
+ * that the life before has left are in nobody's way, but in those of others. */
+static int tenants_check_places(const struct state *st, struct error *err) {
+    const struct rules *rules = st->config->rules;
+    char path[TENANT_PATH_MAX], other[TENANT_PATH_MAX];
+    int rc = 0;
+    for (unsigned i = 0; rules && i < rules->nsockets && !rc; i++) {
+        const struct rule_socket *s = &rules->sockets[i];
+        tenant_path(st, s, path);
+        rc = check_not_ours(st, s->tenant, path, err);
+        for (unsigned k = 0; k < i && !rc; k++) {
+            tenant_path(st, &rules->sockets[k], other);
+            if (tenants_same_place(path, other))
+                rc = error_set(err, RDMAD_E_CONFIG,
+                               "tenants %s and %s cannot both have a socket at %s; give one of "
+                               "them another path",
+                               rules->sockets[k].tenant, s->tenant, path);
+        }
+    }
+    return rc;
+}
+
 int tenants_check(const struct state *st, struct error *err) {
     const struct rules *rules = st->config->rules;
-    int rc = 0;
+    int rc = tenants_check_places(st, err);
     for (unsigned i = 0; rules && i < rules->nsockets && !rc; i++)
         rc = tenant_check(st, &rules->sockets[i], err);
     return rc;
@@ -147,6 +217,9 @@ int tenants_new(struct state *st, struct tenants **out, struct error *err) {
     const struct rules *rules = st->config->rules;
     unsigned count = rules ? rules->nsockets : 0;
     assert(count <= RULE_SOCKETS_MAX);
+    int rc = tenants_check_places(st, err);
+    if (rc)
+        return rc;
     struct tenants *t = calloc(1, sizeof(*t) + count * sizeof(t->tenant[0]));
     if (!t)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for tenants' sockets");
@@ -158,7 +231,7 @@ int tenants_new(struct state *st, struct tenants **out, struct error *err) {
         t->names[i] = one->name;
         one->door = (struct serve_door){.state = st, .tenant = one->name, .number = i + 1};
         t->count++;
-        int rc = tenant_listen(one, st, &rules->sockets[i], err);
+        rc = tenant_listen(one, st, &rules->sockets[i], err);
         if (rc) {
             tenants_free(t);
             return rc;

@@ -401,9 +401,27 @@ static int parse_socket_key(const struct parse *p, const struct text_path *at, c
     return parse_fail_key(p, at, "a socket has tenant, path, user or uid, group or gid, and mode");
 }
 
+/* Each has a tenant and a path of its own. */
+static int check_alone(const struct parse *p, const struct text_path *at,
+                       const struct rule_socket *s) {
+    const struct rules *all = p->config->rules;
+    const struct text_path here = text_path_key(at, "path");
+    char text[sizeof(s->tenant) + sizeof(s->path) + 64];
+    for (unsigned i = 0; i < all->nsockets; i++) {
+        const struct rule_socket *other = &all->sockets[i];
+        if (!strcmp(other->tenant, s->tenant))
+            return parse_fail_value(p, at, "another socket has the same tenant");
+        if (!s->path[0] || strcmp(other->path, s->path) != 0)
+            continue;
+        snprintf(text, sizeof(text), "the socket of tenant %s has the same path, %s", other->tenant,
+                 s->path);
+        return parse_fail_value(p, &here, text);
+    }
+    return 0;
+}
+
 static int parse_socket(const struct parse *p, const struct text_path *at, json_t *value) {
     struct rule_socket s = {.user = (uid_t)-1, .group = (gid_t)-1, .mode = 0660};
-    const struct rules *all = p->config->rules;
     const char *key;
     json_t *one;
     size_t line, column;
@@ -417,9 +435,9 @@ static int parse_socket(const struct parse *p, const struct text_path *at, json_
     }
     if (!s.tenant[0])
         return parse_fail_value(p, at, "a socket needs a \"tenant\", by which rules match it");
-    for (unsigned i = 0; i < all->nsockets; i++)
-        if (!strcmp(all->sockets[i].tenant, s.tenant))
-            return parse_fail_value(p, at, "another socket has the same tenant");
+    int rc = check_alone(p, at, &s);
+    if (rc)
+        return rc;
     text_line(&p->text, text_locate(&p->text, at, false), &line, &column);
     s.line = (unsigned)line;
     struct rule_socket *added = rules_add_socket(p->config->rules);

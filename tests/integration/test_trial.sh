@@ -116,6 +116,16 @@ refuses 'full/metrics.sock: is in the way'
 echo "* the places of tenants' sockets"
 settings '{"sockets": [{"tenant": "green", "path": "'"$work"'/a.json"}]}'
 refuses 'a.json: is in the way and is not a socket'
+settings '{"sockets": [{"tenant": "green", "path": "'"$work"'/t.sock"}, {"tenant": "grey", "path": "'"$work"'/t.sock"}]}'
+refuses 'the socket of tenant green has the same path, '
+settings '{"sockets": [{"tenant": "green"}, {"tenant": "grey", "path": "'"$work"'/a/tenants//green/rdmad.sock"}]}'
+mkdir -p "$work/a/tenants/green"
+refuses 'tenants green and grey cannot both have a socket at '
+expect_refused 'tenants green and grey cannot both have' "$rdmad" --check-config --config "$work/a.json"
+for own in rdmad control metrics; do
+    settings '{"sockets": [{"tenant": "green", "path": "'"$work/a/$own.sock"'"}]}'
+    refuses "tenant green cannot be at .*/a/$own.sock, where rdmad's own is"
+done
 settings '{"sockets": [{"tenant": "green", "path": "'"$work"'/b/rdmad.sock"}]}'
 refuses 'b/rdmad.sock: somebody answers there'
 settings '{"sockets": [{"tenant": "green", "path": "'"$work"'/missing/rdmad.sock"}]}'

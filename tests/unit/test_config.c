@@ -335,6 +335,12 @@ Test(config, places_are_found_in_any_order) {
             "F:5:2: another socket has the same tenant");
 }
 
+Test(config, no_two_tenants_have_a_socket_at_one_path) {
+    refused("{\"sockets\": [{\"tenant\": \"red\", \"path\": \"/run/t.sock\"},\n"
+            "{\"tenant\": \"blue\", \"path\": \"/run/t.sock\"}]}",
+            "F:2:28: the socket of tenant red has the same path, /run/t.sock");
+}
+
 static void write_file(const char *path, const char *text) {
     FILE *f = fopen(path, "w");
     cr_assert_not_null(f);
