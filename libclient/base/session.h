@@ -68,6 +68,7 @@ struct rdmad_session {
     uint64_t ask_ns;          /* atomic; when who waits asks whether the daemon is there */
     uint32_t asked_heard;     /* heard, when that was asked last */
     bool asked_again;         /* and it was not the first question without an answer */
+    unsigned shorts;          /* how often the daemon that takes it over was out of memory */
     bool met_silence;         /* the last daemon that it was shown to said nothing for too long */
     struct rdmad_call *calls; /* waiting for their replies */
     /* With the lock: takes an event as it came. Returns NULL, or what is wrong with it. */

@@ -147,7 +147,7 @@ static bool channel_ask(struct rdmad_session *s, const struct rdmad_channel_resu
     struct rdmad_channel_rep reply;
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_CHANNEL_RESUME, *request, reply),
                               .accept = channel_resumed, .one_try = true};
-    int rc = rdmad_control_call(s, &call);
+    int rc = rdmad_control_hand_back(s, &call);
     pthread_mutex_lock(&s->lock);
     bool there = !rdmad_control_drained(s, rc) && s->state == RDMAD_SESSION_RESUMING;
     if (there && rc)

@@ -187,7 +187,7 @@ void rdmad_services_resume(struct rdmad_session *s) {
         pthread_mutex_unlock(&s->lock);
         if (!v)
             return;
-        int rc = rdmad_control_call(s, &call), budget = 0;
+        int rc = rdmad_control_hand_back(s, &call), budget = 0;
         bool has_budget = request.listen.budget_length;
         if (rc == RDMAD_E_TYPE) {
             budget = has_budget ? rc : 0;

@@ -38,6 +38,8 @@
 
 #define QUARTERS 4u
 #define TRIES 3u /* of one call, with as many daemons */
+#define SHORTS 10u
+#define SHORT_MS 20
 
 static const char hung_up[] =
     "rdmad closed the connection: it was stopped or has ended this session";
@@ -460,6 +462,16 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
     if (c->status && !c->quiet)
         rdmad_fail(s, c->status, "%s", c->text);
     return c->status;
+}
+
+int rdmad_control_hand_back(struct rdmad_session *s, struct rdmad_call *c) {
+    const struct timespec moment = {.tv_nsec = SHORT_MS * RDMAD_NS_PER_MS};
+    int rc = rdmad_control_call(s, c);
+    for (; rc == RDMAD_E_NOMEM && s->shorts < SHORTS; s->shorts++) {
+        nanosleep(&moment, NULL);
+        rc = rdmad_control_call(s, c);
+    }
+    return rc;
 }
 
 void rdmad_control_call_all(struct rdmad_session *s, struct rdmad_call *const *calls,

@@ -61,6 +61,10 @@ struct rdmad_call {
  * session lost: the daemon was silent for too long. While the session is away it waits, and asks
  * the next daemon if the one before has not answered. */
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
+/* The same, for what is handed back to the daemon that takes the session over. If that is out of
+ * memory it is asked again in a moment, ten times for all that the session has. (The session could
+ * not go and come again: what such a daemon had taken already would end.) */
+int rdmad_control_hand_back(struct rdmad_session *s, struct rdmad_call *call);
 /* Makes calls of one try and without descriptors at the same time: all are asked before any is
  * waited for. Each one's status and text tell what became of it; the last error stays what it was.
  */

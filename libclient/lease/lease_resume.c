@@ -139,7 +139,7 @@ static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
         call.request = &again->request.grant;
         call.request_size = sizeof(again->request.grant);
     }
-    int rc = rdmad_control_call(s, &call);
+    int rc = rdmad_control_hand_back(s, &call);
     pthread_mutex_lock(&s->lock);
     struct rdmad_lease *lease = rdmad_lease_find(s, true, again->number);
     if (rdmad_control_drained(s, rc))
@@ -179,8 +179,8 @@ void rdmad_attaches_leave(struct rdmad_session *s, struct rdmad_attach_round *ro
 /* Whether the lease may still come back. */
 static bool attach_may_come(int rc) {
     return rc == RDMAD_E_NO_LEASE || rc == RDMAD_E_UNREACHABLE || rc == RDMAD_E_PEER_LOST ||
-           rc == RDMAD_E_TIMEOUT || rc == RDMAD_E_LIMIT || rc == RDMAD_E_BUSY ||
-           rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_DAEMON_LOST;
+           rc == RDMAD_E_TIMEOUT || rc == RDMAD_E_LIMIT || rc == RDMAD_E_NOMEM ||
+           rc == RDMAD_E_BUSY || rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_DAEMON_LOST;
 }
 
 /* With the lock. */

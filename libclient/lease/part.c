@@ -117,7 +117,7 @@ static int part_show(struct rdmad_session *s, uint64_t number) {
                               .quiet = true,
                               .one_try = true};
     pthread_mutex_unlock(&s->lock);
-    int rc = rdmad_control_call(s, &call);
+    int rc = rdmad_control_hand_back(s, &call);
     pthread_mutex_lock(&s->lock);
     struct rdmad_kept_part **at = part_at(s, number);
     if (rdmad_control_drained(s, rc))

@@ -149,6 +149,7 @@ static bool resume_begin(struct rdmad_resume *r) {
         rdmad_watches_leave(s);
         r->watch_round = 0;
         s->met_silence = false;
+        s->shorts = 0;
         rdmad_pause_leave(s);
     }
     pthread_mutex_unlock(&s->lock);

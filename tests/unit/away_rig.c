@@ -120,6 +120,10 @@ static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const 
         away.leaves_for = 0;
         return refuse(f, h, RDMAD_E_SHUTDOWN);
     }
+    if (h->type == away.short_for && away.short_times) {
+        away.short_times--;
+        return refuse(f, h, RDMAD_E_NOMEM);
+    }
     switch (h->type) {
     case RDMAD_MSG_CHANNEL_CONNECT:
         return connected(f, h);

@@ -19,8 +19,10 @@ struct away {
     bool go_for_pool;    /* once it has taken one in, the same */
     int end_for_pool;    /* once, as one is brought back: how it ends the session; the same */
     uint16_t leaves_for; /* once: as a daemon refuses it that is drained */
-    uint16_t slow_type;  /* answered when it may be; until then other things are said */
-    bool released;       /* atomic; it may be */
+    uint16_t short_for;  /* short_times: it is out of memory then */
+    unsigned short_times;
+    uint16_t slow_type; /* answered when it may be; until then other things are said */
+    bool released;      /* atomic; it may be */
     uint32_t peer_flags;
     struct rdmad_channel_resume_req asked[4];
     struct rdmad_channel_close_req closed;

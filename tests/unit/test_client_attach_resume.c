@@ -13,6 +13,7 @@ enum { HANDLES = 4, FIRST = 31, ANSWER_MS = 200, PATIENCE_MS = 20000 };
 static rdmad_lease *handle[HANDLES];
 static unsigned attached, asked[HANDLES], given; /* atomic */
 static bool back;                                /* atomic; the owner is */
+static int refused_with = RDMAD_E_BUSY;
 
 static void answer_again(struct fake_daemon *f, const struct rdmad_msg_header *h, uint64_t number) {
     cr_assert(number >= FIRST && number < FIRST + HANDLES);
@@ -22,8 +23,8 @@ static void answer_again(struct fake_daemon *f, const struct rdmad_msg_header *h
         __atomic_add_fetch(&given, 1, __ATOMIC_RELEASE);
         return;
     }
-    usleep(1000 * ANSWER_MS);
-    fake_refuse(f, h, RDMAD_E_BUSY, "as the test has it");
+    usleep(refused_with == RDMAD_E_BUSY ? 1000 * ANSWER_MS : 1000);
+    fake_refuse(f, h, refused_with, "as the test has it");
 }
 
 static bool answer_attach(struct fake_daemon *f, const struct rdmad_msg_header *h,
@@ -57,6 +58,16 @@ static unsigned least_asked(void) {
     return least;
 }
 
+static void await_given(void) {
+    __atomic_store_n(&back, true, __ATOMIC_RELEASE);
+    for (unsigned ms = 0; ms < PATIENCE_MS; ms += 10) {
+        if (__atomic_load_n(&given, __ATOMIC_ACQUIRE) == HANDLES)
+            break;
+        usleep(10000);
+    }
+    cr_expect_eq(given, HANDLES, "%u handles are back", given);
+}
+
 static void expect_alive(void) {
     struct rdmad_event e = RDMAD_EVENT_INIT;
     cr_expect_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT, "%u: %s", e.type, e.text);
@@ -75,14 +86,22 @@ Test(attach_resume, each_handle_has_its_turn_however_slow_the_answers_are) {
         usleep(10000);
     cr_expect_geq(least_asked(), 3, "one handle is asked for without end, and another is not");
     expect_alive();
-    __atomic_store_n(&back, true, __ATOMIC_RELEASE);
-    for (unsigned ms = 0; ms < PATIENCE_MS; ms += 10) {
-        if (__atomic_load_n(&given, __ATOMIC_ACQUIRE) == HANDLES)
-            break;
-        usleep(10000);
-    }
-    cr_expect_eq(given, HANDLES, "%u handles are back", given);
+    await_given();
     usleep(500000);
     cr_expect_eq(given, HANDLES, "what is back is asked for again");
     expect_alive();
+}
+
+Test(attach_resume, what_a_moment_mends_is_asked_for_again) {
+    static const int mends[] = {RDMAD_E_NOMEM, RDMAD_E_LIMIT};
+    for (unsigned i = 0; i < sizeof(mends) / sizeof(*mends); i++) {
+        refused_with = mends[i];
+        given = 0;
+        __atomic_store_n(&back, false, __ATOMIC_RELEASE);
+        rig_daemon_follows();
+        rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
+        expect_alive();
+        await_given();
+        expect_alive();
+    }
 }

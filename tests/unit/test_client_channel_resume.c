@@ -430,6 +430,42 @@ Test(channel_resume, a_channel_is_not_ended_by_a_daemon_that_is_drained) {
     cr_expect_eq(away.nasked, 1);
 }
 
+/* ---- one that is out of memory for a moment ------------------------------------------------- */
+
+static void is_short_for(uint16_t type) {
+    away_go();
+    away.short_for = type;
+    away.short_times = 3;
+    fake_come_back(&fake);
+    away_await_resumed(); /* and nothing is told to have ended */
+    cr_expect_eq(away.short_times, 0);
+}
+
+Test(channel_resume, a_service_is_not_ended_by_a_daemon_that_is_out_of_memory_for_a_moment) {
+    rdmad_service *service = listen_here(4096);
+    rdmad_channel *c;
+    is_short_for(RDMAD_MSG_SERVICE_RESUME);
+    cr_expect_eq(rdmad_accept(service, NULL, 0, &c), RDMAD_E_TIMEOUT, "it listens");
+    rdmad_service_close(service);
+}
+
+Test(channel_resume, a_channel_is_not_ended_by_a_daemon_that_is_out_of_memory_for_a_moment) {
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
+    is_short_for(RDMAD_MSG_CHANNEL_RESUME);
+    rdmad_channel_get_info(channel, &info);
+    cr_expect_eq(info.closed, 0);
+}
+
+Test(channel_resume, a_lease_is_not_ended_by_a_daemon_that_is_out_of_memory_for_a_moment) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
+    rdmad_lease *own;
+    cr_assert_eq(rdmad_lease_grant(s, memory, 4096, &terms, &own), 0, "%s", rdmad_last_error(s));
+    is_short_for(RDMAD_MSG_LEASE_RESUME);
+    rdmad_lease_get_info(own, &info);
+    cr_expect_eq(info.ended, 0, "%d", info.ended);
+}
+
 Test(channel_resume, a_keep_alive_that_the_next_daemon_refuses_is_missed_in_words) {
     rdmad_channel_set_user(channel, &away);
     cr_assert_eq(rdmad_channel_keepalive(channel, 700, 0), 0);
@@ -437,4 +473,17 @@ Test(channel_resume, a_keep_alive_that_the_next_daemon_refuses_is_missed_in_word
     away.refuse_keepalive = RDMAD_E_NOMEM;
     fake_come_back(&fake);
     expect_not_resumed(RDMAD_E_NOMEM, "the keep-alive of channel 41 has not come back", &away);
+}
+
+Test(channel_resume, a_daemon_that_stays_out_of_memory_is_not_asked_for_ever) {
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
+    away_go();
+    away.short_for = RDMAD_MSG_CHANNEL_RESUME;
+    away.short_times = 1000;
+    fake_come_back(&fake);
+    struct rdmad_event e = away_next_event();
+    cr_expect_eq(e.type, RDMAD_EVENT_CHANNEL_CLOSED, "%u: %s", e.type, e.text);
+    cr_expect_geq(away.short_times, 900, "it was asked %u times", 1000 - away.short_times);
+    rdmad_channel_get_info(channel, &info);
+    cr_expect_eq(info.closed, RDMAD_E_NOMEM, "%d", info.closed);
 }
