@@ -296,10 +296,14 @@ static void alice_is_held_to(struct plane_share share) {
         holds(after.ops - before.ops, (double)share.ops_per_second, 4);
 }
 
-static void rate_of_bytes(uint64_t lease, uint64_t size, uint64_t rate) {
-    crowd_up(&alice, ALICE, 4, 1);
+static void alice_alone(unsigned sessions, unsigned rings) {
+    crowd_up(&alice, ALICE, sessions, rings);
     crowd_up(&bob, BOB, 1, 1);
     bob.stopped = true;
+}
+
+static void rate_of_bytes(uint64_t lease, uint64_t size, uint64_t rate) {
+    alice_alone(4, 1);
     crowd_does(&alice, RDMAD_OP_WRITE, lease, size);
     alice_is_held_to((struct plane_share){.bytes_per_second = rate});
     struct plane_user_stats stats;
@@ -339,9 +343,7 @@ static uint64_t alice_owes_ns(void) {
 }
 
 Test(share, who_goes_and_comes_again_owes_what_it_owed_and_a_new_rate_forgives_but_a_second) {
-    crowd_up(&alice, ALICE, 1, 1);
-    crowd_up(&bob, BOB, 1, 1);
-    bob.stopped = true;
+    alice_alone(1, 1);
     crowd_does(&alice, RDMAD_OP_WRITE, LOCAL, 64 * 1024);
     set_share(ALICE, 100, 0, 10 * 1000, 0);
     pass(10 * NSEC_PER_MSEC);
@@ -367,22 +369,14 @@ Test(share, a_rate_of_bytes_holds_for_small_ops) {
     crowds_down();
 }
 
-static void rate_of_ops(uint8_t opcode, uint64_t lease, uint64_t size, uint64_t rate) {
-    crowd_up(&alice, ALICE, 4, 2);
-    crowd_up(&bob, BOB, 1, 1);
-    bob.stopped = true;
-    crowd_does(&alice, opcode, lease, size);
-    alice_is_held_to((struct plane_share){.ops_per_second = rate});
-    crowds_down();
-}
-
-Test(share, a_rate_of_ops_holds) {
-    rate_of_ops(RDMAD_OP_NOP, 0, 0, 3000);
-}
-
 /* What was taken is paid for, and moves though more is asked for all the time. */
-Test(share, a_rate_of_ops_holds_for_long_ops) {
-    rate_of_ops(RDMAD_OP_WRITE, REMOTE, 64 * 1024, 100);
+Test(share, a_rate_of_ops_holds_for_short_ones_and_long) {
+    alice_alone(4, 2);
+    crowd_does(&alice, RDMAD_OP_NOP, 0, 0);
+    alice_is_held_to((struct plane_share){.ops_per_second = 3000});
+    crowd_does(&alice, RDMAD_OP_WRITE, REMOTE, 64 * 1024);
+    alice_is_held_to((struct plane_share){.ops_per_second = 100});
+    crowds_down();
 }
 
 Test(share, who_is_beyond_a_rate_keeps_nobody_else_from_anything) {
@@ -400,9 +394,7 @@ Test(share, who_is_beyond_a_rate_keeps_nobody_else_from_anything) {
 /* A suite of its own, because a suite's init cannot be taken back. */
 Test(share_of_workers, a_rate_is_that_of_all_workers_together) {
     crowds_up(3);
-    crowd_up(&alice, ALICE, 6, 1);
-    crowd_up(&bob, BOB, 1, 1);
-    bob.stopped = true;
+    alice_alone(6, 1);
     crowd_does(&alice, RDMAD_OP_WRITE, LOCAL, 10000);
     alice_is_held_to((struct plane_share){.bytes_per_second = 10 * 1000 * 1000});
     crowds_down();
