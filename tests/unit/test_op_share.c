@@ -371,7 +371,7 @@ Test(share, a_rate_of_bytes_holds_for_small_ops) {
 
 /* What was taken is paid for, and moves though more is asked for all the time. */
 Test(share, a_rate_of_ops_holds_for_short_ones_and_long) {
-    alice_alone(4, 2);
+    alice_alone(4, 1);
     crowd_does(&alice, RDMAD_OP_NOP, 0, 0);
     alice_is_held_to((struct plane_share){.ops_per_second = 3000});
     crowd_does(&alice, RDMAD_OP_WRITE, REMOTE, 64 * 1024);
