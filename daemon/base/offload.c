@@ -14,6 +14,7 @@
  * there do the work; the first was made at the start, so there is one.
  */
 #include "daemon/base/offload.h"
+#include "daemon/base/slice.h"
 #include "daemon/base/thread.h"
 #include <assert.h>
 #include <errno.h>
@@ -102,6 +103,7 @@ static void *offload_thread(void *arg) {
     struct offload_worker *w = arg;
     struct offload *o = w->offload;
     struct offload_job *job;
+    slice_default(); /* a worker may have started it */
     pthread_mutex_lock(&o->lock);
     while ((job = offload_begin(o, w))) {
         pthread_mutex_unlock(&o->lock);

@@ -6,15 +6,25 @@
 #include "daemon/base/slice.h"
 #include <linux/sched.h>
 #include <linux/sched/types.h> /* and not sched.h: glibc before 2.41 does not go with it */
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum slice slice_shorten(void) {
+/* 0: the kernel's own. */
+static enum slice slice_set(uint64_t ns) {
     struct sched_attr attr = {.size = sizeof(attr)};
     if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0))
         return SLICE_REFUSED;
     if (attr.sched_policy != SCHED_NORMAL || !attr.sched_runtime)
         return SLICE_UNKNOWN;
-    attr.sched_runtime = SLICE_SHORT_NS;
+    attr.sched_runtime = ns;
     return syscall(SYS_sched_setattr, 0, &attr, 0) ? SLICE_REFUSED : SLICE_SHORT;
+}
+
+enum slice slice_shorten(void) {
+    return slice_set(SLICE_SHORT_NS);
+}
+
+void slice_default(void) {
+    (void)slice_set(0);
 }

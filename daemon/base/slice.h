@@ -22,5 +22,7 @@ enum slice {
 /* For the calling thread; threads that it starts from now on have short slices, too. Nothing else
  * of its scheduling changes (sched_setattr(2)). */
 enum slice slice_shorten(void);
+/* For a thread that one with short slices may have started, and that works for long. */
+void slice_default(void);
 
 #endif

@@ -290,10 +290,10 @@ static void alice_is_held_to(struct plane_share share) {
     struct done before = crowd_done(&alice);
     pass(4 * NSEC_PER_SEC);
     struct done after = crowd_done(&alice);
-    if (share.bytes_per_second)
-        holds(after.bytes - before.bytes, (double)share.bytes_per_second, 4);
-    else
+    if (share.ops_per_second)
         holds(after.ops - before.ops, (double)share.ops_per_second, 4);
+    else
+        holds(after.bytes - before.bytes, (double)share.bytes_per_second, 4);
 }
 
 static void alice_alone(unsigned sessions, unsigned rings) {
@@ -376,6 +376,8 @@ Test(share, a_rate_of_ops_holds_for_short_ones_and_long) {
     alice_is_held_to((struct plane_share){.ops_per_second = 3000});
     crowd_does(&alice, RDMAD_OP_WRITE, REMOTE, 64 * 1024);
     alice_is_held_to((struct plane_share){.ops_per_second = 100});
+    crowd_does(&alice, RDMAD_OP_WRITE, REMOTE, 400 * 1000);
+    alice_is_held_to((struct plane_share){.ops_per_second = 10, .bytes_per_second = 5000 * 1000});
     crowds_down();
 }
 

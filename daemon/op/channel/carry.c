@@ -66,7 +66,7 @@ bool channel_is_held(struct op_channel *ch) {
     }
     if (list_empty(&ch->held_node))
         list_append(&u->held, &ch->held_node);
-    if (!u->aside && list_empty(&u->released_node))
+    if (!user_owes_bytes(u) && list_empty(&u->released_node))
         list_append(&w->released, &u->released_node);
     return true;
 }

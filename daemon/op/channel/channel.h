@@ -216,7 +216,7 @@ struct channels {
     unsigned spares;                      /* how many */
     struct fabric_audit audit;            /* of windows that nobody asks about */
     struct channel_message outgoing;      /* to a peer, while it is made */
-    const struct op_channel *released; /* its turn among its user\'s held is now; NULL: nobody\'s */
+    const struct op_channel *released; /* its turn among its user's held is now; NULL: nobody's */
     uint64_t copied;                   /* bytes of messages into receives, since the turn began */
     unsigned acks_wait;                /* channels whose acknowledgement waits for an answer */
     bool hurry;                        /* they wait no longer */

@@ -253,7 +253,7 @@ static unsigned released_run(struct op_user *u, struct list *later) {
         work += channel_turn(ch, later);
         all->released = NULL;
     }
-    if (u->aside || list_empty(&u->held))
+    if (list_empty(&u->held) || user_owes_bytes(u))
         list_remove(&u->released_node);
     return work + !list_empty(&u->released_node);
 }

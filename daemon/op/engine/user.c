@@ -91,14 +91,20 @@ struct op_user *user_join(struct worker *w, struct op_account *account, struct o
     return u;
 }
 
+/* What of its channels a rate held up may be sent. */
+static void release_held(struct op_user *u) {
+    if (list_empty(&u->held) || !list_empty(&u->released_node))
+        return;
+    u->routes_turn = !u->routes_turn;
+    u->routes_first = u->routes_turn;
+    list_append(&u->worker->released, &u->released_node);
+}
+
 static void end_aside(struct op_user *u) {
     uint64_t ns = clock_left(u->aside_since_ns, u->worker->now_ns);
     __atomic_add_fetch(&u->account->throttled_ns, ns, __ATOMIC_RELAXED);
     u->aside = false;
-    if (!list_empty(&u->held) && list_empty(&u->released_node)) {
-        u->routes_first = !u->routes_first;
-        list_append(&u->worker->released, &u->released_node);
-    }
+    release_held(u);
     list_remove(&u->hot_node);
     if (!list_empty(&u->hot))
         list_append(&u->worker->hot, &u->hot_node);
@@ -166,14 +172,27 @@ void user_is_busy(struct op_user *u) {
         list_append(&w->seen, &u->seen_node);
 }
 
+/* Its rate of ops may keep it aside for longer than that of bytes does what it has already. */
+static void look_at_aside(struct op_user *u) {
+    struct worker *w = u->worker;
+    uint64_t next_ns = u->aside_until_ns;
+    uint64_t bytes_ns = list_empty(&u->held) ? next_ns : rate_wait_ns(&u->bytes, w->now_ns);
+    if (!bytes_ns)
+        release_held(u);
+    else if (bytes_ns < next_ns)
+        next_ns = bytes_ns;
+    if (next_ns < w->aside_ns)
+        w->aside_ns = next_ns;
+}
+
 static void resume_those_aside(struct worker *w) {
     w->aside_ns = CLOCK_NEVER;
     list_for_each_safe (pos, &w->aside) {
         struct op_user *u = list_entry(pos, struct op_user, hot_node);
         if (u->aside_until_ns <= w->now_ns)
             end_aside(u);
-        else if (u->aside_until_ns < w->aside_ns)
-            w->aside_ns = u->aside_until_ns;
+        else
+            look_at_aside(u);
     }
 }
 
@@ -290,5 +309,12 @@ bool user_hold_back(struct op_user *u) {
 }
 
 bool user_hold_bytes(struct op_user *u) {
-    return rate_wait_ns(&u->bytes, u->worker->now_ns) && user_hold_back(u);
+    struct worker *w = u->worker;
+    uint64_t until_ns = rate_wait_ns(&u->bytes, w->now_ns);
+    if (!until_ns)
+        return false;
+    user_hold_back(u);
+    if (until_ns < w->aside_ns)
+        w->aside_ns = until_ns; /* though the other rate may keep it aside for longer */
+    return true;
 }

@@ -53,7 +53,8 @@ struct op_user {
     struct list flows;          /* of struct op_flow, one a route */
     struct list held;           /* of struct op_channel: with bytes to send that its rate held up */
     struct list released_node;  /* in worker->released */
-    bool routes_first;          /* of what it may have then, this time */
+    bool routes_first;          /* of what it may have then; each other time: */
+    bool routes_turn;
     unsigned sessions;
     unsigned prompt;     /* of its rings; prompt.h */
     uint64_t part;       /* of each of its sessions, in sqes, */

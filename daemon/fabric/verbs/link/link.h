@@ -82,7 +82,8 @@ struct weak_sender {
     struct weak_request words; /* what request says */
     struct weak_place place;   /* as last read, in our order of bytes */
     struct ibv_ah *ah;         /* of datagrams */
-    uint64_t way_at_ns;        /* when to ask for the way to it again */
+    uint64_t way_at_ns;        /* when to ask for the way to it again, */
+    uint64_t until_ns;         /* and when to give up */
 };
 #define LANES_ALL (VERBS_LANES_MAX + WEAK_KINDS)
 

@@ -7,7 +7,7 @@
  * in order, and each is done when it has left.
  *
  * To open needs the way to the peer's address, which the kernel may not know any more though the
- * link is up: then its page is read on, and the kernel asked again, until it does.
+ * link is up: then its page is read on, and the kernel asked again, until it does, or for 10 s.
  *
  * A kind that the device here or there does not have, or for which a receiver is refused, fails its
  * messages with UNSUPPORTED, untouched; the link goes on.
@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define WAY_EVERY_NS (10 * NSEC_PER_MSEC)
+#define OPEN_MOST_NS (10 * NSEC_PER_SEC) /* what waits has slots that all messages need */
 
 static bool weak_sender_has(const struct verbs_link *l, enum weak_kind kind) {
     unsigned service = kind == WEAK_DATAGRAM ? RDMAD_CHANNEL_DATAGRAM : RDMAD_CHANNEL_UNACKED;
@@ -67,6 +68,7 @@ static int weak_sender_request(struct verbs_link *l, enum weak_kind kind) {
     (void)failed;
     link_batch(first, &s->request);
     s->state = WEAK_REQUESTING;
+    s->until_ns = clock_after(l->verbs->now_ns, OPEN_MOST_NS);
     return 0;
 }
 
@@ -138,7 +140,17 @@ bool weak_senders_read(struct verbs_link *l, const struct inbox_page *page) {
         const struct weak_place *there = &page->place[i];
         struct weak_place now = {
             .qp_num = le32toh(there->qp_num), .word = le32toh(there->word), .token = there->token};
-        if (s->state != WEAK_READING || now.qp_num == 0)
+        if (s->state != WEAK_READING)
+            continue;
+        if (l->verbs->now_ns >= s->until_ns) {
+            LOG_LIMITED_OF(log_of_name(l->host), WARNING,
+                           ("%s: no way for messages to %s was found in 10 s",
+                            l->verbs->device->name, l->host));
+            link_refuse_weak(l, (enum weak_kind)i);
+            moved = true;
+            continue;
+        }
+        if (now.qp_num == 0)
             continue;
         bool same = now.qp_num == s->place.qp_num && now.word == s->place.word &&
                     now.token == s->place.token;
