@@ -51,7 +51,7 @@ void user_set(struct op_user *u, const struct plane_share *share) {
     u->bytes_at_once = share->bytes_per_second
                            ? between(LIMITED_BYTES_MIN, share->bytes_per_second / parts, UINT64_MAX)
                            : UINT64_MAX;
-    u->aside_until_ns = 0;
+    u->aside_until_ns = u->bytes_until_ns = 0;
     u->worker->aside_ns = 0; /* it is looked at again in the next turn */
 }
 
@@ -172,11 +172,22 @@ void user_is_busy(struct op_user *u) {
         list_append(&w->seen, &u->seen_node);
 }
 
+/* When its bytes may go on, 0: now. Who is aside rests a moment besides (base/rate.h): then all
+ * that waits for them may at once, and not first what is looked at most often. */
+static uint64_t bytes_wait_ns(struct op_user *u) {
+    uint64_t now_ns = u->worker->now_ns, until_ns = rate_wait_ns(&u->bytes, now_ns);
+    if (until_ns)
+        u->bytes_until_ns = until_ns;
+    else if (u->aside && now_ns < u->bytes_until_ns)
+        return u->bytes_until_ns;
+    return until_ns;
+}
+
 /* Its rate of ops may keep it aside for longer than that of bytes does what it has already. */
 static void look_at_aside(struct op_user *u) {
     struct worker *w = u->worker;
     uint64_t next_ns = u->aside_until_ns;
-    uint64_t bytes_ns = list_empty(&u->held) ? next_ns : rate_wait_ns(&u->bytes, w->now_ns);
+    uint64_t bytes_ns = list_empty(&u->held) ? next_ns : bytes_wait_ns(u);
     if (!bytes_ns)
         release_held(u);
     else if (bytes_ns < next_ns)
@@ -291,7 +302,7 @@ bool user_hold_back(struct op_user *u) {
     struct worker *w = u->worker;
     if (u->aside)
         return true;
-    uint64_t bytes_ns = rate_wait_ns(&u->bytes, w->now_ns);
+    uint64_t bytes_ns = bytes_wait_ns(u);
     uint64_t ops_ns = rate_wait_ns(&u->ops, w->now_ns);
     uint64_t until_ns = bytes_ns > ops_ns ? bytes_ns : ops_ns;
     if (!until_ns)
@@ -310,7 +321,7 @@ bool user_hold_back(struct op_user *u) {
 
 bool user_hold_bytes(struct op_user *u) {
     struct worker *w = u->worker;
-    uint64_t until_ns = rate_wait_ns(&u->bytes, w->now_ns);
+    uint64_t until_ns = bytes_wait_ns(u);
     if (!until_ns)
         return false;
     user_hold_back(u);

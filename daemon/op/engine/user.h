@@ -76,7 +76,7 @@ struct op_user {
     uint32_t ops_at_once; /* how much it may take before its rates are looked at again */
     uint64_t bytes_at_once;
     struct rate bytes, ops;
-    uint64_t aside_since_ns, aside_until_ns;
+    uint64_t aside_since_ns, aside_until_ns, bytes_until_ns;
     struct send_rest wakeups; /* of its rings */
 };
 

@@ -131,6 +131,19 @@ static bool weak_sender_open(struct verbs_link *l, enum weak_kind kind) {
     return true;
 }
 
+/* Whether it has been tried for long enough. */
+static bool weak_sender_give_up(struct verbs_link *l, enum weak_kind kind) {
+    if (l->verbs->now_ns < l->weak[kind].until_ns)
+        return false;
+    LOG_LIMITED_OF(
+        log_of_name(l->host), WARNING,
+        ("%s: messages to %s cannot be opened in 10 s: its daemon does not say where to, "
+         "or its address is not found",
+         l->verbs->device->name, l->host));
+    link_refuse_weak(l, kind);
+    return true;
+}
+
 /* The device may have read it while it was written, so it counts only if it was read twice the
  * same. */
 bool weak_senders_read(struct verbs_link *l, const struct inbox_page *page) {
@@ -142,16 +155,10 @@ bool weak_senders_read(struct verbs_link *l, const struct inbox_page *page) {
             .qp_num = le32toh(there->qp_num), .word = le32toh(there->word), .token = there->token};
         if (s->state != WEAK_READING)
             continue;
-        if (l->verbs->now_ns >= s->until_ns) {
-            LOG_LIMITED_OF(log_of_name(l->host), WARNING,
-                           ("%s: no way for messages to %s was found in 10 s",
-                            l->verbs->device->name, l->host));
-            link_refuse_weak(l, (enum weak_kind)i);
-            moved = true;
+        if (now.qp_num == 0) {
+            moved = weak_sender_give_up(l, (enum weak_kind)i) || moved;
             continue;
         }
-        if (now.qp_num == 0)
-            continue;
         bool same = now.qp_num == s->place.qp_num && now.word == s->place.word &&
                     now.token == s->place.token;
         s->place = now;
@@ -159,7 +166,8 @@ bool weak_senders_read(struct verbs_link *l, const struct inbox_page *page) {
         if (same && (now.qp_num < 2 || now.qp_num > 0xffffff))
             link_refuse_weak(l, (enum weak_kind)i);
         else if (same)
-            settled = weak_sender_open(l, (enum weak_kind)i);
+            settled =
+                weak_sender_open(l, (enum weak_kind)i) || weak_sender_give_up(l, (enum weak_kind)i);
         moved = moved || settled;
     }
     return moved;
