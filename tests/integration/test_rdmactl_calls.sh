@@ -51,8 +51,8 @@ done
 kill -TERM "$serve"
 wait "$serve" || true
 code 1 a log loud
-code 0 a log debug
 ! grep -q ' debug: ' "$work/a.log" || fail "the log said more before it was asked to"
+code 0 a log debug
 a session show >/dev/null
 code 0 a bench nop -n 10
 eventually grep -q ' debug: ' "$work/a.log"

@@ -50,12 +50,12 @@ static bool bytes_full(const struct tcp_link *l, const struct fabric_op *op) {
 
 static bool link_full(const struct tcp_link *l, const struct fabric_op *op) {
     const struct outq *q = &l->conn.out;
-    uint64_t ops = l->tail - l->head;
+    uint64_t in_flight = l->tail - l->head;
     if (op->opcode == RDMAD_OP_SEND && op->length <= FRAME_MAX_SEND &&
         !outq_fits(q, FRAME_BYTES + FRAME_MAX_SEND))
         return true;
-    return ops >= l->conn.tcp->env->settings->max_inflight || ops > l->mask || !outq_room(q) ||
-           bytes_full(l, op);
+    return in_flight >= l->conn.tcp->env->settings->max_inflight || in_flight > l->mask ||
+           !outq_room(q) || bytes_full(l, op);
 }
 
 /* How much of the payload goes into the queue at once. */
