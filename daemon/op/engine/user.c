@@ -92,7 +92,7 @@ struct op_user *user_join(struct worker *w, struct op_account *account, struct o
 }
 
 /* What of its channels a rate held up may be sent. */
-static void release_held(struct op_user *u) {
+static void user_release_held(struct op_user *u) {
     if (list_empty(&u->held) || !list_empty(&u->released_node))
         return;
     u->routes_turn = !u->routes_turn;
@@ -104,7 +104,7 @@ static void end_aside(struct op_user *u) {
     uint64_t ns = clock_left(u->aside_since_ns, u->worker->now_ns);
     __atomic_add_fetch(&u->account->throttled_ns, ns, __ATOMIC_RELAXED);
     u->aside = false;
-    release_held(u);
+    user_release_held(u);
     list_remove(&u->hot_node);
     if (!list_empty(&u->hot))
         list_append(&u->worker->hot, &u->hot_node);
@@ -184,12 +184,12 @@ static uint64_t bytes_wait_ns(struct op_user *u) {
 }
 
 /* Its rate of ops may keep it aside for longer than that of bytes does what it has already. */
-static void look_at_aside(struct op_user *u) {
+static void user_look_at_aside(struct op_user *u) {
     struct worker *w = u->worker;
     uint64_t next_ns = u->aside_until_ns;
     uint64_t bytes_ns = list_empty(&u->held) ? next_ns : bytes_wait_ns(u);
     if (!bytes_ns)
-        release_held(u);
+        user_release_held(u);
     else if (bytes_ns < next_ns)
         next_ns = bytes_ns;
     if (next_ns < w->aside_ns)
@@ -203,7 +203,7 @@ static void resume_those_aside(struct worker *w) {
         if (u->aside_until_ns <= w->now_ns)
             end_aside(u);
         else
-            look_at_aside(u);
+            user_look_at_aside(u);
     }
 }
 
