@@ -480,8 +480,8 @@ Test(channel_local, a_message_is_not_held_to_a_rate_of_ops) {
             rig_put(&other, &nop);
     }
     cr_expect(chan_take(&c, B, &cqe), "it is held for as long as there are others");
-    rig_ring_free(&other);
     done();
+    rig_ring_free(&other);
 }
 
 /* Nor by what its user has on routes, which takes all that he may have whenever he may; though the
