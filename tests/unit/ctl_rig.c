@@ -15,15 +15,27 @@ struct state st;
 struct ctl *ctl;
 char heard[1 << 20];
 
-void ctl_rig_up(ctl_find *find) {
+static const struct ctl_method *all;
+static size_t count_all;
+
+const struct ctl_method *ctl_rig_find(const char *name) {
+    for (size_t i = 0; i < count_all; i++)
+        if (!strcmp(all[i].name, name))
+            return &all[i];
+    return NULL;
+}
+
+void ctl_rig_up(const struct ctl_method *methods, size_t count) {
     struct error err;
+    all = methods;
+    count_all = count;
     signal(SIGPIPE, SIG_IGN); /* as the daemon does */
     snprintf(config.runtime_dir, sizeof(config.runtime_dir), "/tmp/rdmad-ctl-XXXXXX");
     cr_assert_not_null(mkdtemp(config.runtime_dir));
     st.config = &config;
     st.base = event_base_new();
     st.porter = porter_rig(st.base, NULL);
-    cr_assert_eq(ctl_listen(&st, -1, find, &ctl, &err), 0, "%s", err.text);
+    cr_assert_eq(ctl_listen(&st, -1, ctl_rig_find, &ctl, &err), 0, "%s", err.text);
 }
 
 void ctl_rig_down(void) {

@@ -15,8 +15,10 @@ extern struct config config;
 extern struct state st;
 extern struct ctl *ctl;
 
-void ctl_rig_up(ctl_find *find);
+/* With these methods, which outlive it. */
+void ctl_rig_up(const struct ctl_method *methods, size_t count);
 void ctl_rig_down(void);
+const struct ctl_method *ctl_rig_find(const char *name); /* among them */
 
 void turn(void); /* some passes of the loop */
 

@@ -80,15 +80,8 @@ static const struct ctl_method methods[] = {
     {"begin", do_begin, none, false},
 };
 
-static const struct ctl_method *find(const char *name) {
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-        if (!strcmp(methods[i].name, name))
-            return &methods[i];
-    return NULL;
-}
-
 static void set_up(void) {
-    ctl_rig_up(find);
+    ctl_rig_up(methods, sizeof(methods) / sizeof(methods[0]));
 }
 
 TestSuite(ctl, .init = set_up, .fini = ctl_rig_down, .timeout = 30);
@@ -219,7 +212,7 @@ Test(ctl, an_answer_after_the_end_of_it_all_is_dropped) {
     struct error err;
     ctl_free(ctl);
     ctl_reply(waiting, json_object());
-    cr_assert_eq(ctl_listen(&st, -1, find, &ctl, &err), 0, "%s", err.text);
+    cr_assert_eq(ctl_listen(&st, -1, ctl_rig_find, &ctl, &err), 0, "%s", err.text);
     close(fd);
 }
 
@@ -248,7 +241,7 @@ Test(ctl, what_a_connection_has_begun_ends_with_it_alone) {
     struct error err;
     ctl_free(ctl);
     cr_expect_eq(gone, 2, "the end of it all");
-    cr_assert_eq(ctl_listen(&st, -1, find, &ctl, &err), 0, "%s", err.text);
+    cr_assert_eq(ctl_listen(&st, -1, ctl_rig_find, &ctl, &err), 0, "%s", err.text);
     close(fd);
 }
 

@@ -48,15 +48,8 @@ static const struct ctl_method methods[] = {
     {"burn", do_burn, none, CTL_SHOW},
 };
 
-static const struct ctl_method *find(const char *name) {
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-        if (!strcmp(methods[i].name, name))
-            return &methods[i];
-    return NULL;
-}
-
 static void set_up(void) {
-    ctl_rig_up(find);
+    ctl_rig_up(methods, sizeof(methods) / sizeof(methods[0]));
 }
 
 TestSuite(ctl_turns, .init = set_up, .fini = ctl_rig_down, .timeout = 30);

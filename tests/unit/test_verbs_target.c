@@ -322,22 +322,6 @@ static void of_an_inbox_nobody_knows_the_address_but_its_peer(void) {
     two_peers_close(&s, &honest);
 }
 
-static void request(struct raw *r, uint32_t kind, uint32_t qp_num, uint32_t bytes) {
-    const struct weak_request k = {.kind = htole32(kind), .qp_num = htole32(qp_num)};
-    struct ibv_sge sge = {(uintptr_t)r->buffer, bytes, r->mr->lkey};
-    struct ibv_send_wr *bad, wr = {.sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = IBV_WR_SEND_WITH_IMM,
-                                   .imm_data = htobe32(WEAK_REQUEST_IMM),
-                                   .send_flags = IBV_SEND_SIGNALED};
-    struct ibv_wc wc;
-    memcpy(r->buffer, &k, sizeof(k));
-    CHECK(ibv_post_send(r->qp[0], &wr, &bad) == 0, "a request is not posted");
-    while (ibv_poll_cq(r->cq, 1, &wc) == 0)
-        ;
-    CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
-}
-
 static void a_request_that_no_daemon_makes_ends_its_own_link(void) {
     static const struct {
         uint32_t kind, qp_num, bytes;
@@ -350,20 +334,20 @@ static void a_request_that_no_daemon_makes_ends_its_own_link(void) {
     struct raw honest;
     two_peers(&s, &honest);
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        request(&s.raw, bad[i].kind, bad[i].qp_num, bad[i].bytes);
+        raw_request_weak(&s.raw, bad[i].kind, bad[i].qp_num, bad[i].bytes);
         SIDE_UNTIL(&s.owner, accepted(&s) == 1);
         raw_connect(&s.raw, &s.owner, PEER, 1);
     }
     for (unsigned i = 0; i < 10; i++)
         side_turn(&s.owner);
     unsigned qps = resources_of("rxe0").qp;
-    request(&s.raw, WEAK_DATAGRAM, 100, sizeof(struct weak_request));
-    request(&s.raw, WEAK_UNACKED, 100, sizeof(struct weak_request));
+    raw_request_weak(&s.raw, WEAK_DATAGRAM, 100, sizeof(struct weak_request));
+    raw_request_weak(&s.raw, WEAK_UNACKED, 100, sizeof(struct weak_request));
     for (unsigned i = 0; i < 10; i++)
         side_turn(&s.owner);
     CHECK(accepted(&s) == 2, "two receivers were two too many");
     CHECK(resources_of("rxe0").qp == qps + 2, "a QP for each");
-    request(&s.raw, WEAK_UNACKED, 100, sizeof(struct weak_request));
+    raw_request_weak(&s.raw, WEAK_UNACKED, 100, sizeof(struct weak_request));
     SIDE_UNTIL(&s.owner, accepted(&s) == 1);
     expect_honest_heard(&s, &honest);
     CHECK(s.owner.messages == 1, "a request was handed on");

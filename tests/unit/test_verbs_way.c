@@ -108,19 +108,7 @@ static void of_roce_v1_a_link_local_address_is_known(void) {
 }
 
 static void request_receiver(struct raw *r) {
-    const struct weak_request k = {.kind = htole32(WEAK_UNACKED), .qp_num = htole32(100)};
-    struct ibv_sge sge = {(uintptr_t)r->buffer, sizeof(k), r->mr->lkey};
-    struct ibv_send_wr *bad, wr = {.sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = IBV_WR_SEND_WITH_IMM,
-                                   .imm_data = htobe32(WEAK_REQUEST_IMM),
-                                   .send_flags = IBV_SEND_SIGNALED};
-    struct ibv_wc wc;
-    memcpy(r->buffer, &k, sizeof(k));
-    CHECK(ibv_post_send(r->qp[0], &wr, &bad) == 0, "a request is not posted");
-    while (ibv_poll_cq(r->cq, 1, &wc) == 0)
-        ;
-    CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+    raw_request_weak(r, WEAK_UNACKED, 100, sizeof(struct weak_request));
 }
 
 static const struct weak_place *place(const struct scene *s) {

@@ -368,3 +368,19 @@ void expect_resources(const char *device, const struct resources *before) {
 int shell(const char *command) {
     return system(command); /* NOLINT: the tests' own words */
 }
+
+void raw_request_weak(struct raw *r, uint32_t kind, uint32_t qp_num, uint32_t bytes) {
+    const struct weak_request k = {.kind = htole32(kind), .qp_num = htole32(qp_num)};
+    struct ibv_sge sge = {(uintptr_t)r->buffer, bytes, r->mr->lkey};
+    struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = IBV_WR_SEND_WITH_IMM,
+                                   .imm_data = htobe32(WEAK_REQUEST_IMM),
+                                   .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_wc wc;
+    memcpy(r->buffer, &k, sizeof(k));
+    CHECK(ibv_post_send(r->qp[0], &wr, &bad) == 0, "a request is not posted");
+    while (ibv_poll_cq(r->cq, 1, &wc) == 0)
+        ;
+    CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+}

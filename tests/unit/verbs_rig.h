@@ -91,6 +91,9 @@ enum ibv_wc_status raw_access(struct raw *r, unsigned lane, enum ibv_wr_opcode o
 /* Posts without waiting; true when it was taken. */
 bool raw_post(struct raw *r, unsigned lane, enum ibv_wr_opcode opcode, const struct verbs_key *key,
               int64_t offset, uint32_t length);
+/* Requests a receiver of weak messages as a daemon's link does, or with so few bytes as none does.
+ */
+void raw_request_weak(struct raw *r, uint32_t kind, uint32_t qp_num, uint32_t bytes);
 
 uint8_t *map_pages(size_t bytes);
 

@@ -58,16 +58,13 @@ static struct channel_post *free_post(struct op_channel *ch) {
 
 bool channel_is_held(struct op_channel *ch) {
     struct op_user *u = ch->session->user;
-    struct worker *w = ch->worker;
-    bool behind = !list_empty(&u->held) && w->channels->released != ch;
+    bool behind = !list_empty(&u->held) && ch->worker->channels->released != ch;
     if (!u->limited || !(behind || user_owes_bytes(u))) {
         list_remove(&ch->held_node);
         return false;
     }
     if (list_empty(&ch->held_node))
         list_append(&u->held, &ch->held_node);
-    if (!user_owes_bytes(u) && list_empty(&u->released_node))
-        list_append(&w->released, &u->released_node);
     return true;
 }
 

@@ -306,8 +306,8 @@ void qp_break(struct queue *q) {
     q->broken = true;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     int rc = ibv_modify_qp(q->qp, &attr, IBV_QP_STATE);
-    if (rc && rc != EIO &&
-        rc != ENODEV) /* there is the device; flushes are not waited for for ever */
+    bool gone = rc == EIO || rc == ENODEV; /* the device: nothing is acknowledged any more */
+    if (rc && !gone)                       /* flushes are only waited for for a bounded time */
         LOG_LIMITED(WARNING, ("%s: queue pair 0x%x cannot be broken: error %d",
                               q->verbs->device->name, q->qp->qp_num, rc));
 }
