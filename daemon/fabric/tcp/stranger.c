@@ -16,6 +16,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/retransmit.h"
 #include "daemon/fabric/tcp/frame.h"
 #include "daemon/fabric/tcp/offer.h"
 #include "daemon/fabric/tcp/socket.h"
@@ -185,6 +186,7 @@ bool stranger_add(struct tcp *t, int fd, const struct sockaddr_storage *address)
         free(s);
         return false;
     }
+    retransmit_bound(fd);
     tcp_timer_at(t, s->expires_ns);
     list_append(&t->strangers, &s->node);
     if (++t->stranger_count > t->env->settings->max_strangers)

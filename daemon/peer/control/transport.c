@@ -6,6 +6,7 @@
  * pinged by us, so the kernel's keepalive finds out when its host is gone.
  */
 #include "daemon/peer/control/transport.h"
+#include "daemon/base/retransmit.h"
 #include "daemon/peer/control/tls.h"
 #include <assert.h>
 #include <errno.h>
@@ -18,6 +19,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* Until the kernel finds out that the host of a silent connection is gone. */
+#define KEEP_IDLE_S 60
+#define KEEP_EACH_S 10
+#define KEEP_TRIES 6
+#define GONE_MS ((KEEP_IDLE_S + KEEP_TRIES * KEEP_EACH_S) * 1000)
 
 #define READ_AT_ONCE (16u * 1024u) /* so that one busy peer does not starve the others */
 
@@ -40,9 +47,9 @@ struct transport *transport_new(struct event_base *base, int fd) {
     struct transport *t = calloc(1, sizeof(*t));
     transport_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     transport_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    transport_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 60);
-    transport_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-    transport_set(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
+    transport_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+    transport_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EACH_S);
+    transport_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_TRIES);
 
     if (t)
         t->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
@@ -112,6 +119,12 @@ void transport_begin(struct transport *t, bool shaking, const struct transport_c
     t->arg = arg;
     bufferevent_setcb(t->bev, transport_heard, transport_drained, transport_ended, t);
     bufferevent_enable(t->bev, EV_READ);
+}
+
+void transport_bear_silence(struct transport *t, uint64_t ms) {
+    int fd = bufferevent_getfd(t->bev);
+    if (retransmit_bound(fd))
+        transport_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms < GONE_MS ? GONE_MS : (int)ms);
 }
 
 bool transport_read_on(struct transport *t) {
