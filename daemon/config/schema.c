@@ -180,10 +180,11 @@ const struct setting settings[] = {
     NUMBER("peer.dead_ms", peer_dead_ms, 20, 60 * MINUTES, 10000, "ms", RELOAD,
            "Silence after which a peer with leases in use is given up."),
     NUMBER(
-        "peer.return_ms", peer_return_ms, 0, 10 * MINUTES, 5000, "ms", RELOAD,
+        "peer.return_ms", peer_return_ms, 0, 10 * MINUTES, 15000, "ms", RELOAD,
         "How long the leases and channels of a peer that was lost are waited for, and ops on them "
-        "with them, before they end: it may only be started again. Only for sessions that "
-        "outlive their daemon. 0: they end at once."),
+        "with them, before they end: it may only be started again. Less than peer.dead_ms is too "
+        "short for a loss of the network, which the two connections of a channel notice so far "
+        "apart. Only for sessions that outlive their daemon. 0: they end at once."),
     NUMBER("peer.idle_ms", peer_idle_ms, 0, DAYS, MINUTES, "ms", RELOAD,
            "A connection that this daemon opened is closed after so long without any lease. 0: "
            "never."),

@@ -220,7 +220,9 @@ static struct tdaemon *start_impatient(const char *host) {
     const char *tmp = getenv("TMPDIR");
     snprintf(path, sizeof(path), "%s/impatient.json", tmp ? tmp : "/tmp");
     FILE *f = fopen(path, "we");
-    CHECK(f && fputs("{\"peer\": {\"ping_ms\": 300, \"dead_ms\": 1500}}\n", f) > 0 &&
+    CHECK(f &&
+              fputs("{\"peer\": {\"ping_ms\": 300, \"dead_ms\": 1500, \"return_ms\": 5000}}\n", f) >
+                  0 &&
               fclose(f) == 0,
           "%s", path);
     struct tdaemon *d = tdaemon_start(host, (const char *[]){"--config", path, NULL});

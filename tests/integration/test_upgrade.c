@@ -219,7 +219,7 @@ struct both {
 /* Who is slow waits longer for the other daemon: in the guest, beside other work, one has taken
  * four seconds to follow. */
 static void both_start(struct both *b) {
-    const unsigned ms = 5000 * test_patience();
+    const unsigned ms = 15000 * test_patience();
     char patient[128];
     snprintf(patient, sizeof(patient),
              "{\"peer\": {\"return_ms\": %u}, \"lease\": {\"attach_timeout_ms\": %u}}", ms, ms);

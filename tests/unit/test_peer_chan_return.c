@@ -264,6 +264,36 @@ Test(peer_chan_return, whoever_connected_asks_with_the_key_until_it_is_there) {
     cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_CLOSED), 0);
 }
 
+static void advance_ms(uint64_t ms) {
+    for (uint64_t i = 0; i < ms; i += 100) {
+        rig_advance(100 * MS);
+        settle();
+        fake_answer_all();
+    }
+}
+
+/* The network takes what the peer says on one connection, then on both; as it is set. */
+Test(peer_chan_return, a_loss_that_two_connections_notice_apart_is_waited_for) {
+    const uint64_t dead_ms = rig.config.peer_dead_ms;
+    struct config defaults;
+    config_defaults(&defaults);
+    rig.config.peer_return_ms = defaults.peer_return_ms;
+    connected();
+    cr_assert_eq(dead_ms, defaults.peer_dead_ms);
+    advance_ms(dead_ms / 2);
+    struct peer_msg alive = {.type = PEER_MSG_PONG};
+    raw_send(out, &alive);
+    advance_ms(dead_ms / 2 - 1000);
+    raw_send(out, &alive); /* the last that it says, as the other connection is given up */
+    advance_ms(1000);
+    cr_expect_eq(ch->way, CHANNEL_AWAY); /* it asks by that one, gives up, and asks again */
+    advance_ms(dead_ms);
+    struct raw *next = answer_dial(2);
+    struct peer_msg m = raw_expect(next, PEER_MSG_CHAN_AGAIN);
+    cr_expect_eq(m.chan_req.ref, ch->number);
+    cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_CLOSED), 0);
+}
+
 Test(peer_chan_return, a_refusal_that_no_time_mends_ends_it) {
     connected();
     lose_both();

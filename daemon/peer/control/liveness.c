@@ -26,9 +26,14 @@ static void liveness_set(struct peer *p, uint64_t at_ns) {
     }
 }
 
+/* Its silence counts from then on: before it was used nobody asked it. */
+static uint64_t liveness_heard(const struct peer *p) {
+    return p->heard_ns > p->used_since_ns ? p->heard_ns : p->used_since_ns;
+}
+
 static void liveness_watch(struct peer *p, uint64_t now_ns) {
     const struct config *c = p->peers->state->config;
-    uint64_t heard = p->heard_ns > p->used_since_ns ? p->heard_ns : p->used_since_ns;
+    uint64_t heard = liveness_heard(p);
     uint64_t silent = clock_left(heard, now_ns);
 
     p->peers->ops->looked_at(p);
@@ -79,6 +84,14 @@ void liveness_stop(struct peer *p) {
     timer_unset(&p->peers->state->timers, &p->tick);
 }
 
+/* The silence before it was unused counts on, if nothing came since: or who asks it, gives up and
+ * asks again would never find out that it is dead. */
+static void liveness_use(struct peer *p, uint64_t now) {
+    uint64_t silent =
+        p->heard_ns < p->unused_since_ns ? clock_left(liveness_heard(p), p->unused_since_ns) : 0;
+    p->used_since_ns = now - silent;
+}
+
 void liveness_update(struct peer *p) {
     const struct state *st = p->peers->state;
     bool used = peer_is_needed(p);
@@ -87,12 +100,14 @@ void liveness_update(struct peer *p) {
     if (p->stage != PEER_UP || p->ending)
         return;
     if (used && !p->used) {
-        p->used_since_ns = now;
-        liveness_set(p, clock_after(now, liveness_ms(st->config->peer_ping_ms)));
+        liveness_use(p, now);
+        liveness_set(p, clock_after(p->used_since_ns, liveness_ms(st->config->peer_ping_ms)));
     } else if (!used) {
         bool closes = p->outgoing && st->config->peer_idle_ms;
         liveness_set(p, closes ? clock_after(now, liveness_ms(st->config->peer_idle_ms))
                                : CLOCK_NEVER);
     }
+    if (p->used && !used)
+        p->unused_since_ns = now;
     p->used = used;
 }
