@@ -35,7 +35,7 @@ enum { MAX_ARGS = 32, START_MS = 20000, STOP_MS = 30000, LOG_END = 4000, LOG_DEL
 struct tdaemon {
     char dir[64];
     char listen[64];
-    char config[96]; /* when the fabric is not tcp: of ours, beside what a test sets */
+    char config[96]; /* of ours: a test sets none, or the fabric is not tcp */
     const char *args[MAX_ARGS];
     pid_t pid;   /* 0: not running */
     int port_fd; /* keeps its port */
@@ -295,32 +295,42 @@ static unsigned verbs_timeout(void) {
     return silence_is_tried || test_patience() == 1 ? 14 : 15;
 }
 
-/* A test's own configuration file stays where it is, so that it may change it and reload: ours is a
- * link to it, and the fabric is set in the directory of ours. */
-static void configure_fabric(struct tdaemon *d, const char *theirs) {
+/* What a test has that sets nothing: a peer that does not come back is given up while the case
+ * waits for that; what is in flight when a lease ends takes longer over Soft-RoCE in the guest. */
+#define OF_TCP "{\"peer\": {\"return_ms\": 5000}}\n"
+#define OF_VERBS "{\"peer\": {\"return_ms\": 5000}, \"lease\": {\"revoke_grace_ms\": 3000}}\n"
+
+static void write_settings(const char *path, const char *text) {
+    FILE *f = fopen(path, "we");
+    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s: %s", path, strerror(errno));
+}
+
+static void configure_verbs(const struct tdaemon *d) {
     static unsigned started;
-    char path[128];
-    if (strcmp(test_fabric(), "tcp") == 0)
-        return;
-    snprintf(d->config, sizeof(d->config), "%s/rdmad.json", d->dir);
+    char path[128], text[160];
     snprintf(path, sizeof(path), "%s.d", d->config);
     CHECK(mkdir(path, 0755) == 0, "%s: %s", path, strerror(errno));
     snprintf(path, sizeof(path), "%s.d/fabric.json", d->config);
-    FILE *f = fopen(path, "we");
-    CHECK(f &&
-              fprintf(f,
-                      "{\"fabric\": \"%s\", \"verbs\": {\"device\": \"rxe%u\", \"timeout\": %u}}\n",
-                      test_fabric(), started++ % 2, verbs_timeout()) > 0 &&
-              fclose(f) == 0,
-          "%s: %s", path, strerror(errno));
-    if (theirs) {
+    snprintf(text, sizeof(text),
+             "{\"fabric\": \"%s\", \"verbs\": {\"device\": \"rxe%u\", \"timeout\": %u}}\n",
+             test_fabric(), started++ % 2, verbs_timeout());
+    write_settings(path, text);
+}
+
+/* A test's own configuration file stays where it is, so that it may change it and reload; where the
+ * fabric is set beside it, ours is a link to it. Returns which the daemon reads. */
+static const char *configure(struct tdaemon *d, const char *theirs) {
+    const bool tcp = strcmp(test_fabric(), "tcp") == 0;
+    if (tcp && theirs)
+        return theirs;
+    snprintf(d->config, sizeof(d->config), "%s/rdmad.json", d->dir);
+    if (!tcp)
+        configure_verbs(d);
+    if (theirs)
         CHECK(symlink(theirs, d->config) == 0, "%s: %s", d->config, strerror(errno));
-        return;
-    }
-    f = fopen(d->config, "we");
-    /* What is in flight when a lease ends takes longer over Soft-RoCE in the guest. */
-    CHECK(f && fputs("{\"lease\": {\"revoke_grace_ms\": 3000}}\n", f) >= 0 && fclose(f) == 0,
-          "%s: %s", d->config, strerror(errno));
+    else
+        write_settings(d->config, tcp ? OF_TCP : OF_VERBS);
+    return d->config;
 }
 
 /* Takes the test's arguments, but with its configuration file inside ours. */
@@ -334,12 +344,8 @@ static void take_arguments(struct tdaemon *d, const char *const *args) {
         else
             d->args[n++] = args[i];
     }
-    configure_fabric(d, theirs);
-    const char *config = d->config[0] ? d->config : theirs;
-    if (config) {
-        d->args[n++] = "--config";
-        d->args[n] = config;
-    }
+    d->args[n++] = "--config";
+    d->args[n] = configure(d, theirs);
 }
 
 /* A port that is the daemon's until destroy, also while it does not run. A bound socket that does
