@@ -5,6 +5,7 @@
  */
 #include "daemon/state/channel_away.h"
 #include "tests/unit/chan_steps.h"
+#include <sys/socket.h>
 
 static void up_returning(void) {
     up();
@@ -292,6 +293,30 @@ Test(peer_chan_return, a_loss_that_two_connections_notice_apart_is_waited_for) {
     struct peer_msg m = raw_expect(next, PEER_MSG_CHAN_AGAIN);
     cr_expect_eq(m.chan_req.ref, ch->number);
     cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_CLOSED), 0);
+}
+
+/* Its daemon stood still, and the question was over before the peer could be pinged. */
+Test(peer_chan_return, a_peer_that_nobody_has_pinged_has_time_to_answer) {
+    const struct peer_msg alive = {.type = PEER_MSG_PONG};
+    const uint64_t ping_ms = rig.config.peer_ping_ms, dead_ms = rig.config.peer_dead_ms;
+    rig.config.peer_return_ms = 600000;
+    connected();
+    raw_close(in);
+    AWAIT(ch->way == CHANNEL_RESTING);
+    fake_answer_all();
+    for (int i = 0; i < 2; i++) {
+        advance_ms(ping_ms - 100);
+        raw_send(out, &alive);
+    }
+    advance_ms(200);
+    cr_assert_eq(ch->way, CHANNEL_COMING);
+    rig_advance(60000 * MS);
+    settle();
+    cr_assert_eq(ch->way, CHANNEL_AWAY, "it has not given up asking");
+    advance_ms(500);
+    cr_expect_eq(ch->way, CHANNEL_COMING);
+    advance_ms(dead_ms - ping_ms - 600);
+    cr_expect_lt(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC), 0, "it is dialled anew");
 }
 
 Test(peer_chan_return, a_refusal_that_no_time_mends_ends_it) {

@@ -47,6 +47,7 @@ static void liveness_watch(struct peer *p, uint64_t now_ns) {
     if (silent >= liveness_ms(c->peer_ping_ms)) {
         struct peer_msg ping = {.type = PEER_MSG_PING, .ping.seq = ++p->pings};
         peer_send(p, &ping);
+        p->pinged_ns = now_ns;
         uint64_t dead = clock_after(heard, liveness_ms(c->peer_dead_ms));
         uint64_t again = clock_after(now_ns, liveness_ms(c->peer_ping_ms));
         liveness_set(p, again < dead ? again : dead);
@@ -85,10 +86,14 @@ void liveness_stop(struct peer *p) {
 }
 
 /* The silence before it was unused counts on, if nothing came since: or who asks it, gives up and
- * asks again would never find out that it is dead. */
+ * asks again would never find out that it is dead. If it was not even pinged (we stood still), it
+ * is at once, and has the rest of the time to answer. */
 static void liveness_use(struct peer *p, uint64_t now) {
+    uint64_t ping = liveness_ms(p->peers->state->config->peer_ping_ms);
     uint64_t silent =
         p->heard_ns < p->unused_since_ns ? clock_left(liveness_heard(p), p->unused_since_ns) : 0;
+    if (p->pinged_ns <= p->heard_ns && silent > ping)
+        silent = ping;
     p->used_since_ns = now - silent;
 }
 
