@@ -5,6 +5,7 @@
  */
 #include "daemon/state/channel_away.h"
 #include "tests/unit/chan_steps.h"
+#include <poll.h>
 #include <sys/socket.h>
 
 static void up_returning(void) {
@@ -273,8 +274,14 @@ static void advance_ms(uint64_t ms) {
     }
 }
 
+static void advance_until_dialled(uint64_t most_ms) {
+    struct pollfd dialled = {.fd = listener->fd, .events = POLLIN};
+    for (uint64_t i = 0; i < most_ms && poll(&dialled, 1, 0) == 0; i += 100)
+        advance_ms(100);
+}
+
 /* The network takes what the peer says on one connection, then on both; as it is set. */
-Test(peer_chan_return, a_loss_that_two_connections_notice_apart_is_waited_for) {
+static void lose_one_then_the_other(void) {
     const uint64_t dead_ms = rig.config.peer_dead_ms;
     struct config defaults;
     config_defaults(&defaults);
@@ -288,11 +295,21 @@ Test(peer_chan_return, a_loss_that_two_connections_notice_apart_is_waited_for) {
     raw_send(out, &alive); /* the last that it says, as the other connection is given up */
     advance_ms(1000);
     cr_expect_eq(ch->way, CHANNEL_AWAY); /* it asks by that one, gives up, and asks again */
-    advance_ms(dead_ms);
+    advance_until_dialled(dead_ms + 2000);
     struct raw *next = answer_dial(2);
     struct peer_msg m = raw_expect(next, PEER_MSG_CHAN_AGAIN);
     cr_expect_eq(m.chan_req.ref, ch->number);
     cr_expect_eq(rig_events(s, RDMAD_EV_CHANNEL_CLOSED), 0);
+}
+
+Test(peer_chan_return, a_loss_that_two_connections_notice_apart_is_waited_for) {
+    lose_one_then_the_other();
+}
+
+/* The connection that is left is needed for moments only. */
+Test(peer_chan_return, a_loss_is_noticed_by_who_asks_often_and_for_a_short_time) {
+    rig.config.attach_timeout_ms = 100;
+    lose_one_then_the_other();
 }
 
 /* Its daemon stood still, and the question was over before the peer could be pinged. */

@@ -5,9 +5,12 @@
 #include "daemon/base/events.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/transport.h"
 #include "daemon/peer/lane/offer.h"
 #include "tests/unit/peer_rig.h"
 #include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -506,6 +509,32 @@ Test(peer_owner, a_silent_lessee_is_pinged_and_given_up) {
         rig_advance(2000 * MS);
     AWAIT(fake_count(FAKE_WINDOW_CLOSE) == 1);
     cr_expect(raw_eof(r));
+    fake_answer_all();
+    finish(l);
+}
+
+static int broken_after_ms(void) {
+    const struct peer *p = list_entry(rig.st.peers->all.next, struct peer, node);
+    int ms = -1;
+    socklen_t size = sizeof(ms);
+    getsockopt(transport_socket(p->way), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &size);
+    return ms;
+}
+
+/* It is the daemon that gives a peer up, and not its kernel before. */
+Test(peer_owner, a_silence_is_borne_by_the_kernel_as_it_is_set_meanwhile) {
+    struct session *owner = rig_session(1);
+    struct raw *r = raw_greet();
+    struct lease *l = rig_grant(owner, 500000);
+    attach(r, l, 5);
+    rig.config.peer_dead_ms = 300000; /* read again */
+    rig_advance(2000 * MS);
+    raw_expect(r, PEER_MSG_PING);
+    if (broken_after_ms() == 0)
+        cr_skip_test("this kernel's TCP has no bound for its pauses: Linux 6.15 has it");
+    cr_expect_eq(broken_after_ms(), 300000, "%d", broken_after_ms());
+    raw_close(r);
+    AWAIT(fake_count(FAKE_WINDOW_CLOSE) == 1);
     fake_answer_all();
     finish(l);
 }

@@ -118,7 +118,7 @@ static void dial_connected(struct tcp_conn *c) {
         conn_lose(c, RDMAD_E_UNREACHABLE, strerror(error));
         return;
     }
-    retransmit_bound(c->fd);
+    retransmit_bound(c->fd, c->tcp->env->settings->dead_peer_ns / NSEC_PER_MSEC);
     uint8_t hello[HELLO_BYTES];
     hello_put(hello, l->token);
     ssize_t n = send(c->fd, hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -186,7 +186,7 @@ bool stranger_add(struct tcp *t, int fd, const struct sockaddr_storage *address)
         free(s);
         return false;
     }
-    retransmit_bound(fd);
+    retransmit_bound(fd, t->env->settings->dead_peer_ns / NSEC_PER_MSEC);
     tcp_timer_at(t, s->expires_ns);
     list_append(&t->strangers, &s->node);
     if (++t->stranger_count > t->env->settings->max_strangers)

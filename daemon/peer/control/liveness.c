@@ -3,14 +3,17 @@
  * liveness.c - whether the other end is still there, and whether we still need it.
  *
  * While anything above needs a connection, silence of peer.ping_ms is answered with a ping and
- * silence of peer.dead_ms ends it. When nothing does, nothing is sent: two idle daemons are silent.
- * A connection that we opened is closed after peer.idle_ms without use; one that was opened to us
- * is its opener's to close, and the kernel's keepalive finds those whose opener is gone. Before
- * hello the time is short.
+ * silence of peer.dead_ms ends it. The kernel, which would end it sooner, is told with the ping.
+ * When nothing needs it, nothing is sent: two idle daemons are silent. So silence counts from when
+ * it is needed; but not anew while a ping is unanswered, or who asks a dead peer, gives up, and
+ * asks again would never find out that it is dead. A connection that we opened is closed after
+ * peer.idle_ms without use; one that was opened to us is its opener's to close, and the kernel's
+ * keepalive finds those whose opener is gone. Before hello the time is short.
  */
 #include "daemon/peer/control/liveness.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/transport.h"
 #include <assert.h>
 #include <inttypes.h>
 
@@ -26,34 +29,39 @@ static void liveness_set(struct peer *p, uint64_t at_ns) {
     }
 }
 
-/* Its silence counts from then on: before it was used nobody asked it. */
-static uint64_t liveness_heard(const struct peer *p) {
-    return p->heard_ns > p->used_since_ns ? p->heard_ns : p->used_since_ns;
+static uint64_t liveness_later(uint64_t a_ns, uint64_t b_ns) {
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+static void liveness_ping(struct peer *p, uint64_t now_ns) {
+    struct peer_msg ping = {.type = PEER_MSG_PING, .ping.seq = ++p->pings};
+    if (p->way)
+        transport_bear_silence(p->way, p->peers->state->config->peer_dead_ms);
+    p->pinged_ns = now_ns;
+    peer_send(p, &ping);
+}
+
+/* When it is to be pinged next. */
+static uint64_t liveness_ping_at(const struct peer *p) {
+    return clock_after(liveness_later(p->heard_ns, p->pinged_ns),
+                       liveness_ms(p->peers->state->config->peer_ping_ms));
 }
 
 static void liveness_watch(struct peer *p, uint64_t now_ns) {
-    const struct config *c = p->peers->state->config;
-    uint64_t heard = liveness_heard(p);
-    uint64_t silent = clock_left(heard, now_ns);
+    uint64_t since = liveness_later(p->heard_ns, p->used_since_ns);
+    uint64_t dead_at = clock_after(since, liveness_ms(p->peers->state->config->peer_dead_ms));
 
     p->peers->ops->looked_at(p);
-    if (silent >= liveness_ms(c->peer_dead_ms)) {
+    if (now_ns >= dead_at) {
         struct error why;
         error_set(&why, RDMAD_E_PEER_LOST, "%s at %s has been silent for %" PRIu64 " ms", p->name,
-                  p->address, silent / NSEC_PER_MSEC);
+                  p->address, clock_left(since, now_ns) / NSEC_PER_MSEC);
         peer_end(p, &why);
         return;
     }
-    if (silent >= liveness_ms(c->peer_ping_ms)) {
-        struct peer_msg ping = {.type = PEER_MSG_PING, .ping.seq = ++p->pings};
-        peer_send(p, &ping);
-        p->pinged_ns = now_ns;
-        uint64_t dead = clock_after(heard, liveness_ms(c->peer_dead_ms));
-        uint64_t again = clock_after(now_ns, liveness_ms(c->peer_ping_ms));
-        liveness_set(p, again < dead ? again : dead);
-    } else {
-        liveness_set(p, clock_after(heard, liveness_ms(c->peer_ping_ms)));
-    }
+    if (now_ns >= liveness_ping_at(p))
+        liveness_ping(p, now_ns);
+    liveness_set(p, liveness_ping_at(p) < dead_at ? liveness_ping_at(p) : dead_at);
 }
 
 static void liveness_tick(struct timer *timer, uint64_t now_ns) {
@@ -85,18 +93,6 @@ void liveness_stop(struct peer *p) {
     timer_unset(&p->peers->state->timers, &p->tick);
 }
 
-/* The silence before it was unused counts on, if nothing came since: or who asks it, gives up and
- * asks again would never find out that it is dead. If it was not even pinged (we stood still), it
- * is at once, and has the rest of the time to answer. */
-static void liveness_use(struct peer *p, uint64_t now) {
-    uint64_t ping = liveness_ms(p->peers->state->config->peer_ping_ms);
-    uint64_t silent =
-        p->heard_ns < p->unused_since_ns ? clock_left(liveness_heard(p), p->unused_since_ns) : 0;
-    if (p->pinged_ns <= p->heard_ns && silent > ping)
-        silent = ping;
-    p->used_since_ns = now - silent;
-}
-
 void liveness_update(struct peer *p) {
     const struct state *st = p->peers->state;
     bool used = peer_is_needed(p);
@@ -105,14 +101,13 @@ void liveness_update(struct peer *p) {
     if (p->stage != PEER_UP || p->ending)
         return;
     if (used && !p->used) {
-        liveness_use(p, now);
-        liveness_set(p, clock_after(p->used_since_ns, liveness_ms(st->config->peer_ping_ms)));
+        if (p->pinged_ns <= p->heard_ns)
+            p->used_since_ns = now;
+        liveness_set(p, liveness_ping_at(p));
     } else if (!used) {
         bool closes = p->outgoing && st->config->peer_idle_ms;
         liveness_set(p, closes ? clock_after(now, liveness_ms(st->config->peer_idle_ms))
                                : CLOCK_NEVER);
     }
-    if (p->used && !used)
-        p->unused_since_ns = now;
     p->used = used;
 }

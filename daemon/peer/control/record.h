@@ -190,7 +190,7 @@ struct peer {
 
     /* liveness.c */
     struct timer tick;
-    uint64_t heard_ns, used_since_ns, unused_since_ns, pinged_ns, pings;
+    uint64_t heard_ns, pinged_ns, used_since_ns, pings;
     bool used;
 
     /* Incoming: what counts for its name; connect/rights.c. */

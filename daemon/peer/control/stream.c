@@ -48,7 +48,6 @@ void stream_begin(struct peer *p) {
     bool by_tls = identity_of(p->peers->state) != NULL;
     assert(p->way && p->stage == PEER_GREETING);
     transport_begin(p->way, by_tls, &stream_calls, p);
-    transport_bear_silence(p->way, p->peers->state->config->peer_dead_ms);
     if (by_tls)
         handshake_begin(p);
     else

@@ -123,7 +123,7 @@ void transport_begin(struct transport *t, bool shaking, const struct transport_c
 
 void transport_bear_silence(struct transport *t, uint64_t ms) {
     int fd = bufferevent_getfd(t->bev);
-    if (retransmit_bound(fd))
+    if (retransmit_bound(fd, ms))
         transport_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms < GONE_MS ? GONE_MS : (int)ms);
 }
 

@@ -43,8 +43,9 @@ bool transport_connect(struct transport *t, const struct sockaddr *to, int size,
 /* The socket is connected: reading begins. shaking: by TLS, after a handshake. */
 void transport_begin(struct transport *t, bool shaking, const struct transport_calls *calls,
                      void *arg);
-/* What is lost is sent again soon (base/retransmit.h), and yet the kernel does not end a connection
- * that is silent for that many ms, nor one that is for two minutes: who needs it does. */
+/* From now on what is lost is sent again sooner (base/retransmit.h), and the kernel does not end
+ * the connection before it has been silent for that many ms, or for two minutes if that is longer.
+ */
 void transport_bear_silence(struct transport *t, uint64_t ms);
 bool transport_read_on(struct transport *t); /* false: out of memory */
 void transport_read_pause(struct transport *t);
