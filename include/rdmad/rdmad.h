@@ -270,8 +270,10 @@ RDMAD_API int rdmad_next_event(rdmad_session *session, int timeout_ms, struct rd
 /* ---- pools --------------------------------------------------------------------------------- */
 
 /* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. Its
- * pages are made here, in this process's own time and memory cgroup, and then sealed: no hole can
- * be punched into a pool, and its descriptor cannot be mapped for writing once more.
+ * pages are made here, in this process's own time and memory cgroup. With rdmad_options.resume 0 it
+ * is then sealed: no hole can be punched into it, and its descriptor cannot be mapped for writing
+ * once more. Else the next daemon has to map it, so whoever has the descriptor can do both, and a
+ * hole ends the session.
  * On success *out is the caller's to rdmad_pool_destroy; it ends with the session.
  * Errors: RDMAD_E_LIMIT: the session, its user or the machine has as much pool memory as it may.
  * RDMAD_E_NOMEM: the memory cannot be had. RDMAD_E_INVAL: no bytes. RDMAD_E_RANGE: more than a
@@ -286,13 +288,13 @@ RDMAD_API int rdmad_pool_destroy(rdmad_pool *pool);
  * Makes a pool of the program's own memory: a memfd made with MFD_ALLOW_SEALING, of small pages, of
  * which its size is a multiple, and with no seals but F_SEAL_SHRINK and F_SEAL_GROW. What is in it
  * stays. The call makes the pages that are not there yet and adds F_SEAL_SHRINK, F_SEAL_GROW,
- * F_SEAL_FUTURE_WRITE and F_SEAL_SEAL, for good: mappings that the program or others have go on,
- * new ones can only be read, and write and holes are refused. fd remains the caller's to close.
- * rdmad_alloc works on it as on any pool; a program that has data in it uses rdmad_pool_base
- * instead. RDMAD_E_FDS, RDMAD_E_PERM tell what is wrong with a descriptor. Huge pages cannot be
- * imported; rdmad_pool_create makes pools of them.
- * On success *out is the caller's to rdmad_pool_destroy, which leaves the memory to whoever else
- * has mapped it.
+ * F_SEAL_SEAL and, with rdmad_options.resume 0, F_SEAL_FUTURE_WRITE, for good: by that mappings
+ * that the program or others have go on, new ones can only be read, and write and holes are
+ * refused. Without it whoever has the descriptor can write to the pool, and a hole ends the
+ * session. fd remains the caller's to close. rdmad_alloc works on it as on any pool; a program that
+ * has data in it uses rdmad_pool_base instead. RDMAD_E_FDS, RDMAD_E_PERM tell what is wrong with a
+ * descriptor. Huge pages cannot be imported; rdmad_pool_create makes pools of them. On success *out
+ * is the caller's to rdmad_pool_destroy, which leaves the memory to whoever else has mapped it.
  * Errors: RDMAD_E_UNSUPPORTED: this machine or daemon cannot import. RDMAD_E_LIMIT, RDMAD_E_NOMEM
  * as of rdmad_pool_create. */
 RDMAD_API int rdmad_pool_import(rdmad_session *session, int fd, rdmad_pool **out);

@@ -271,8 +271,9 @@ RDMAD_API int rdmad_ring_writev(rdmad_ring *ring, rdmad_lease *lease,
 RDMAD_API int rdmad_ring_readv(rdmad_ring *ring, rdmad_lease *lease,
                                const struct rdmad_segment *segments, unsigned count,
                                uint64_t user_data);
-/* The op's own deadline, from when the daemon takes the entry; without it the daemon's default
- * holds. Of an sqe, timeout_ns has the same more finely. */
+/* The op's own deadline, from when the daemon takes the entry; without it, and with 0, the daemon's
+ * default holds, and a receive or a NOTIFIED waits until it is canceled. Of an sqe, timeout_ns has
+ * the same more finely. */
 RDMAD_API void rdmad_sqe_set_deadline(struct rdmad_sqe *sqe, uint64_t timeout_ms);
 /* Publishes all entries reserved so far (each must have been prepared: one that was not completes
  * with RDMAD_E_OPCODE) and wakes the daemon if it sleeps. Returns how many, or RDMAD_E_DAEMON_LOST;

@@ -112,6 +112,15 @@ static void freed(struct rdmad_session *s, const struct rdmad_call *call) {
     rdmad_event_signal(s);
 }
 
+/* With the lock: whether memory lies in the service's budget, and where in its pool. */
+static bool budget_has(const struct rdmad_service *service, const void *memory, uint64_t *offset) {
+    const struct rdmad_lent *budget = &service->lent;
+    if (!budget->pool)
+        return false;
+    *offset = (uintptr_t)memory - (uintptr_t)budget->pool->base;
+    return *offset >= budget->offset && *offset - budget->offset < budget->length;
+}
+
 int rdmad_service_free(rdmad_service *service, void *memory) {
     RDMAD_LIVE(service, SERVICE);
     struct rdmad_session *s = service->session;
@@ -123,14 +132,12 @@ int rdmad_service_free(rdmad_service *service, void *memory) {
                               .accept = freed,
                               .object.service = service};
     pthread_mutex_lock(&s->lock);
-    struct rdmad_pool *pool = rdmad_pool_of(s, memory);
-    if (pool)
-        request.offset = (uintptr_t)memory - (uintptr_t)pool->base;
+    bool its = budget_has(service, memory, &request.offset);
     pthread_mutex_unlock(&s->lock);
-    if (!pool)
+    if (!its)
         return rdmad_fail(s, RDMAD_E_RANGE,
-                          "%p lies in no pool of this session: give back the memory that an event "
-                          "of service %s named",
+                          "%p does not lie in the budget of service %s: give back the memory that "
+                          "an event of that service named",
                           memory, service->name);
     return rdmad_control_call(s, &call);
 }

@@ -19,6 +19,7 @@
  */
 #include "libclient/session/fork.h"
 #include "libclient/arena/magazine.h"
+#include "libclient/base/clock.h"
 #include "libclient/base/session.h"
 #include "libclient/memory/guard_fault.h"
 #include "libclient/memory/pool.h"
@@ -70,6 +71,7 @@ static void fork_leave_ring(struct rdmad_ring *r) {
 
 static void fork_leave_session(struct rdmad_session *s) {
     pthread_mutex_init(&s->lock, NULL);
+    rdmad_cond_init(&s->changed); /* threads that are not here may have been about to wait */
     fork_close(&s->sock);
     fork_close(&s->epoll);
     fork_close(&s->event_fd);

@@ -167,6 +167,7 @@ static void resume_open(struct rdmad_resume *r) {
         rdmad_event_back(s);
         if (r->lost || r->may_be_lost)
             rdmad_event_queue(s, &r->losses);
+        rdmad_event_unqueue(s, &r->source); /* of the time before: it comes after all others */
         rdmad_event_queue(s, &r->source);
         rdmad_event_signal(s);
         r->away_since_ns = 0;

@@ -291,15 +291,18 @@ int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
     return w.cqe.status ? rdmad_fail(s, w.cqe.status, "%s", w.text) : 0;
 }
 
-unsigned rdmad_blocking_segments(struct rdmad_session *s) {
+int rdmad_blocking_segments(struct rdmad_session *s, unsigned *most) {
     struct blocking_ring *cr = &s->blocking->transfers;
-    unsigned count = 0;
+    int rc = 0;
     pthread_mutex_lock(&cr->lock);
+    if (!cr->ring)
+        rc = rdmad_ring_open(s, s->blocking_entries, false, &cr->ring);
     /* Half the ring: a large batch must not wait until nobody else is there. */
-    if (cr->ring || rdmad_ring_open(s, s->blocking_entries, false, &cr->ring) == 0)
-        count = cr->ring->entries / 2;
+    *most = rc ? 0 : cr->ring->entries / 2;
     pthread_mutex_unlock(&cr->lock);
-    return count > RDMAD_BATCH_MAX ? RDMAD_BATCH_MAX : count;
+    if (*most > RDMAD_BATCH_MAX)
+        *most = RDMAD_BATCH_MAX;
+    return rc;
 }
 
 uint64_t rdmad_blocking_timeout(int timeout_ms) {

@@ -38,8 +38,8 @@ struct rdmad_want {
  * rdmad_last_outcome. cqe may be NULL. */
 int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
                       struct rdmad_cqe *cqe);
-/* The most segments that one want can have. 0: there is no ring, and the error is told. */
-unsigned rdmad_blocking_segments(struct rdmad_session *s);
+/* The most segments that one want can have. Not 0: there is no ring, which is told. */
+int rdmad_blocking_segments(struct rdmad_session *s, unsigned *most);
 /* For calls of several ops, of which some were done before: what rdmad_last_outcome says. */
 void rdmad_blocking_part_done(void);
 /* For calls that fail before they ask for an op. */

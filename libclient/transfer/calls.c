@@ -40,16 +40,14 @@ static int call_segments(enum rdmad_opcode opcode, rdmad_lease *lease,
     struct rdmad_session *s = lease->session;
     struct rdmad_want want = {.opcode = (uint8_t)opcode, .lease = lease};
     unsigned most, done;
-    int rc = 0;
+    int rc;
 
     rdmad_blocking_untouched();
     if (rdmad_is_inherited(s))
         return rdmad_fail_lost(s);
     if (count == 0)
         return rdmad_fail(s, RDMAD_E_INVAL, "a transfer of no segments");
-    most = rdmad_blocking_segments(s);
-    if (most == 0)
-        return rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_LIMIT;
+    rc = rdmad_blocking_segments(s, &most);
     for (done = 0; !rc && done < count; done += want.count) {
         want.segments = segments + done;
         want.count = count - done < most ? count - done : most;

@@ -4,7 +4,7 @@ rdmad_test(unit_client unit/test_client.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_client_ring unit/test_client_ring.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
-foreach(test accept attach_silent batch cancel channel copies descriptors dispatch keepalive let_go
+foreach(test accept attach_silent batch budget cancel channel copies descriptors dispatch keepalive let_go
     presence resume_order resume_silent ring_again two_daemons versions)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/client_rig.c unit/fake_daemon.c
     LINK librdmad_static rdmad_common rdmad_test_support LABELS unit)

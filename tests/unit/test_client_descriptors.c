@@ -94,6 +94,16 @@ Test(descriptors, a_ring_that_lacks_some_fails_and_the_session_lives) {
     cr_assert_eq(rdmad_ring_create(s, 4, &got), 0, "%s", rdmad_last_error(s));
 }
 
+Test(descriptors, a_transfer_of_segments_fails_for_the_reason_that_it_tells) {
+    const struct rdmad_segment segment = {.buffer = memory, .length = 64};
+
+    fake.hook = fill_up;
+    cr_expect_eq(rdmad_writev(lease, &segment, 1), RDMAD_E_SYSTEM, "%s", rdmad_last_error(s));
+    expect_sentence("there is no descriptor for what it made");
+    free_descriptors();
+    cr_expect_eq(rdmad_last_outcome(), RDMAD_FAILED_UNTOUCHED);
+}
+
 Test(descriptors, a_rings_own_that_cannot_be_made_is_an_error_and_no_other_one) {
     leave_descriptors(0);
     cr_assert_eq(rdmad_ring_fd(ring), RDMAD_E_SYSTEM);

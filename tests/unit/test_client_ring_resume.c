@@ -8,6 +8,7 @@
 #include "common/ringword.h"
 #include "tests/unit/stall_rig.h"
 #include <criterion/criterion.h>
+#include <unistd.h>
 
 static uint32_t untaken; /* what the page of a ring says once it is ready */
 static rdmad_ring *second;
@@ -55,6 +56,18 @@ Test(ring_resume, notices_are_counted_by_a_ring_that_was_just_made) {
     untaken = 3;
     stall_call(RDMAD_MSG_RING_READY, make_second);
     cr_assert_eq(stall_events(RDMAD_EVENT_NOTIFICATIONS_LOST), 1, "they are lost without a word");
+}
+
+/* Who listens to nothing but that the session goes on hears all that is lost before. */
+Test(ring_resume, a_loss_is_told_before_the_session_goes_on_also_twice_in_a_row) {
+    rig_daemon_follows();
+    untaken = 3;
+    make_second();
+    rig_daemon_follows();
+    while (!rdmad_is_open(s))
+        usleep(1000);
+    rig_expect_event(RDMAD_EVENT_NOTIFICATIONS_LOST);
+    rig_expect_event(RDMAD_EVENT_SESSION_RESUMED);
 }
 
 Test(ring_resume, a_ring_that_was_made_anew_is_of_the_daemon_that_made_it) {
