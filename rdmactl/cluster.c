@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "rdmactl/cluster.h"
 #include "common/errors.h"
+#include "common/runtime_dir.h"
 #include "common/uri.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,27 +31,43 @@ static const char *default_dir(char buf[PKI_PATH_MAX]) {
     return pki_default_dir(access(RDMAD_CONFIG_FILE, F_OK) ? NULL : RDMAD_CONFIG_FILE, buf);
 }
 
-void cluster_find(const char *identity, struct cluster_place *out) {
+/* Where the one daemon is that reads what default_dir() says. */
+static bool is_main_instance(void) {
+    return cli.dir == cli.default_dir || same_directory(cli.dir, RDMAD_RUNTIME_DIR);
+}
+
+static void take_daemon(const json_t *status, struct cluster_place *out) {
+    const char *node = json_string_value(json_object_get(status, "node"));
+    snprintf(out->node, sizeof(out->node), "%s", node ? node : "");
+    take_listen(json_object_get(status, "listen"), out);
+    out->pid = (int)json_integer_value(json_object_get(json_object_get(status, "process"), "pid"));
+}
+
+int cluster_find(const char *identity, struct cluster_place *out) {
     struct failure why;
     char otherwise[PKI_PATH_MAX];
     *out = (struct cluster_place){0};
     json_t *status = daemon_try("status", NULL, PATIENCE_LOOK_MS, &why);
     const char *theirs =
         json_string_value(json_object_get(json_object_get(status, "identity"), "dir"));
-    const char *node = json_string_value(json_object_get(status, "node"));
     bool has_one = theirs && *theirs;
+    /* Of a daemon that does not say which is its own, no other is taken for it. */
+    bool none_runs = !status && !strcmp(why.code, "RDMAD_E_NO_DAEMON");
+    if (!identity && !has_one && !(none_runs && is_main_instance())) {
+        const char *text = status ? "rdmad does not tell its identity directory" : why.text;
+        const char *code = status ? "RDMAD_E_UNSUPPORTED" : why.code;
+        json_decref(status);
+        return cli_fail(code, "%s; or name the identity directory by --identity DIR", text);
+    }
     snprintf(out->dir, sizeof(out->dir), "%s",
              identity  ? identity
              : has_one ? theirs
                        : default_dir(otherwise));
     out->daemon = has_one && same_directory(out->dir, theirs);
-    if (out->daemon) {
-        snprintf(out->node, sizeof(out->node), "%s", node ? node : "");
-        take_listen(json_object_get(status, "listen"), out);
-        out->pid =
-            (int)json_integer_value(json_object_get(json_object_get(status, "process"), "pid"));
-    }
+    if (out->daemon)
+        take_daemon(status, out);
     json_decref(status);
+    return EXIT_GOOD;
 }
 
 int cluster_fail(const struct cluster_place *place, int rc, const struct pki_error *err) {

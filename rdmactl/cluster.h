@@ -20,8 +20,9 @@ struct cluster_place {
     unsigned port;                 /* of that; 0: no daemon answers */
     int pid;                       /* of the daemon; 0: the same */
 };
-/* The directory of --identity (NULL: not given), else the daemon's, else where one would look. */
-void cluster_find(const char *identity, struct cluster_place *out);
+/* The directory of --identity (NULL: not given), else the daemon's; if the main instance does not
+ * run, where it would look. EXIT_GOOD, or reports that it is not known. */
+int cluster_find(const char *identity, struct cluster_place *out);
 
 /* Reports err, whatever its code is; returns EXIT_FAILED. */
 int cluster_fail(const struct cluster_place *place, int rc, const struct pki_error *err);

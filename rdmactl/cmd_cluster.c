@@ -128,8 +128,8 @@ int cmd_cluster_init(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN || (in.address && (rc = check_address(in.address)) != ARGS_RUN))
         return rc;
-    cluster_find(identity, &in.place);
-    if ((rc = cluster_own_name(&in.place, name, own)) != ARGS_RUN)
+    if ((rc = cluster_find(identity, &in.place)) ||
+        (rc = cluster_own_name(&in.place, name, own)) != ARGS_RUN)
         return rc;
     if (!in.address)
         in.address = guess_address(&in, own);
@@ -170,8 +170,7 @@ int cmd_cluster_token(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN || (in.address && (rc = check_address(in.address)) != ARGS_RUN))
         return rc;
-    cluster_find(identity, &in.place);
-    if ((rc = open_ca(&in.place, &ca)))
+    if ((rc = cluster_find(identity, &in.place)) || (rc = open_ca(&in.place, &ca)))
         return rc;
     if (!in.address) {
         rc = join_client_address(in.place.dir, in.buf, sizeof(in.buf), &err);
@@ -206,8 +205,7 @@ int cmd_cluster_revoke(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, opts, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    cluster_find(identity, &place);
-    if ((rc = open_ca(&place, &ca)))
+    if ((rc = cluster_find(identity, &place)) || (rc = open_ca(&place, &ca)))
         return rc;
     rc = pki_ca_revoke(&ca, name, (int64_t)time(NULL), &count, &err);
     pki_ca_close(&ca);

@@ -336,8 +336,8 @@ int cmd_cluster_join(const struct command *self, int argc, char **argv) {
     if ((rc = find_token(&j, (char *)words[1], token_file)) != ARGS_RUN)
         return rc;
     snprintf(j.service, sizeof(j.service), "%u", (unsigned)port);
-    cluster_find(identity, &j.place);
-    if ((rc = cluster_own_name(&j.place, name, j.name)) != ARGS_RUN)
+    if ((rc = cluster_find(identity, &j.place)) ||
+        (rc = cluster_own_name(&j.place, name, j.name)) != ARGS_RUN)
         return rc;
     (void)signal(SIGPIPE, SIG_IGN);
     j.deadline_s = cli_now_s() + (double)patience_ms(PATIENCE_ACT_MS) / 1e3;

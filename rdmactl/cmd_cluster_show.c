@@ -192,7 +192,8 @@ int cmd_cluster_show(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    cluster_find(identity, &place);
+    if ((rc = cluster_find(identity, &place)))
+        return rc;
     if ((rc = pki_load(place.dir, &id, &err)))
         return cluster_fail(&place, rc, &err);
     json_t *doc = json_pack("{s:s, s:o, s:o, s:o}", "dir", place.dir, "node", describe(id->cert),

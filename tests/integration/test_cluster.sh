@@ -170,6 +170,30 @@ says "revoked"
 code 0 cluster join "127.0.0.1:$port" "$open" --identity "$work/d" --name beta # the name is free again
 ! grep -q -- "^beta 0" <(tail -n 1 "$work/service") && fail "not joined: $(cat "$work/service")"
 
+echo "* without --identity no directory is taken for that of a daemon that does not answer"
+code 1 "$rdmactl" -j cluster token --address 127.0.0.1:1
+has 'd["error"]["code"] == "RDMAD_E_NO_DAEMON" and "--identity DIR" in d["error"]["text"]'
+for verb in show init token "revoke nobody" "join 127.0.0.1:1 $open"; do
+    # shellcheck disable=SC2086 # words
+    code 1 cluster $verb
+    says "no rdmad answers on $work/nobody/control.sock"
+    says "--identity DIR"
+    [ "$(wc -l <"$work/said")" = 1 ] || fail "said twice: $(<"$work/said")"
+done
+mkdir "$work/hung"
+python3 -c 'import signal, socket, sys
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print("here", flush=True)
+signal.pause()' "$work/hung/control.sock" >"$work/hung.line" &
+pids+=($!)
+first_line "$work/hung.line" $! >/dev/null
+code 1 "$rdmactl" -d "$work/hung" --timeout 1 cluster revoke nobody
+says "rdmad does not answer on $work/hung/control.sock"
+says "--identity DIR"
+if [ ! -e /run/rdmad/control.sock ]; then # the machine's own, which does not run
+    code 1 "$rdmactl" -d /run/rdmad cluster revoke nobody
+    lacks "--identity DIR$" cat "$work/said" || fail "the machine's own directory is not looked at: $(<"$work/said")"
+fi
+
 echo "* the owner of the directory owns what root writes"
 if [ "$(id -u)" = 0 ]; then
     mkdir -m 700 "$work/owned"
