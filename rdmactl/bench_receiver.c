@@ -4,6 +4,7 @@
  * messages, with a window of receives posted, and answers each when the client plays ping-pong.
  */
 #include "rdmactl/bench_messages.h"
+#include "rdmactl/cli.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -27,8 +28,7 @@ struct receiver {
 };
 
 static int receiver_complain(const struct receiver *v, const char *what) {
-    fprintf(stderr, "rdmactl: a client of bench send %s\n",
-            what ? what : rdmad_last_error(v->session));
+    cli_note("a client of bench send %s", what ? what : rdmad_last_error(v->session));
     return RDMAD_E_PROTOCOL;
 }
 

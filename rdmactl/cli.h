@@ -110,6 +110,8 @@ bool args_user(const char *text, uint64_t *uid);
  * or goes to standard error if that is out. */
 int cli_fail(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What else is said on standard error, with or without -j, fit for a terminal. */
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints {"schema": 1} and all of doc, which it takes over: the one document of -j. Returns
  * EXIT_GOOD. */
@@ -119,8 +121,11 @@ int cli_print_json(json_t *doc);
 const char *cli_human_bytes(char buf[CELL_MAX], double bytes);
 const char *cli_human_seconds(char buf[CELL_MAX], double seconds);
 const char *cli_human_us(char buf[CELL_MAX], double microseconds);
-/* Text from outside, with control bytes shown as '?'. */
+/* Text from outside, of which a terminal obeys nothing: controls (C0, DEL, C1) and bytes that are
+ * no UTF-8 are '?'. As many whole characters as there is room for; buf may be text. */
 const char *cli_safe_text(char *buf, size_t size, const char *text);
+/* So every text in value, but for the ends of lines. */
+void cli_safe_json(json_t *value);
 
 /* 0 where there is none. */
 double cli_number(const json_t *row, const char *key);

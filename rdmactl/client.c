@@ -126,6 +126,8 @@ static json_t *client_answer(json_t *doc, struct failure *why) {
                     text ? text : "rdmad's answer makes no sense");
     }
     json_decref(doc);
+    if (!cli.json) /* it is for a person to read */
+        cli_safe_json(result);
     return result;
 }
 

@@ -98,8 +98,7 @@ void cluster_report_reload(const char *outcome, json_t *doc) {
         if (outcome && *outcome)
             json_object_set_new(doc, "reload_error", json_string(outcome));
     } else if (outcome && *outcome) {
-        fprintf(stderr, "rdmactl: the files are changed, but rdmad has not taken them up: %s\n",
-                outcome);
+        cli_note("the files are changed, but rdmad has not taken them up: %s", outcome);
     }
 }
 
@@ -115,10 +114,9 @@ static bool is_read_only(const struct cluster_place *place) {
 
 void cluster_warn_read_only(const struct cluster_place *place) {
     if (is_read_only(place))
-        fprintf(stderr,
-                "rdmactl: rdmad may not write in %s: if that was not there when its service "
-                "started, restart it, or its certificate is never renewed\n",
-                place->dir);
+        cli_note("rdmad may not write in %s: if that was not there when its service started, "
+                 "restart it, or its certificate is never renewed",
+                 place->dir);
 }
 
 int cluster_own_name(const struct cluster_place *place, const char *given,

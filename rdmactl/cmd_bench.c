@@ -118,8 +118,10 @@ static void bench_print(const struct bench_run *run, const json_t *r) {
     printf("%10llu %12llu %18.3f %14.6f\n", (unsigned long long)run->bytes,
            (unsigned long long)run->done, cli_number(r, "bw_gbytes_s"),
            cli_number(r, "msg_rate_mops"));
+    char why[sizeof(run->why)];
     if (run->errors)
-        printf("%llu ops failed, the first one: %s\n", (unsigned long long)run->errors, run->why);
+        printf("%llu ops failed, the first one: %s\n", (unsigned long long)run->errors,
+               cli_safe_text(why, sizeof(why), run->why));
 }
 
 static int bench_measure(struct bench_run *run, const char *op) {

@@ -40,7 +40,7 @@ static bool server_ended(struct server *v) {
             (event.type == RDMAD_EVENT_LEASE_ENDED && ours))
             v->exit_code = event.reason == RDMAD_E_LEASE_EXPIRED ? EXIT_GOOD : EXIT_FAILED;
         if (v->exit_code == EXIT_FAILED)
-            fprintf(stderr, "rdmactl: %s\n", event.text);
+            cli_note("%s", event.text);
     }
     return v->exit_code != ARGS_RUN;
 }
@@ -104,8 +104,8 @@ static void serve_client(struct client *c) {
     if (!rc)
         rc = answer_all(c, &side, own);
     if (rc && rc != RDMAD_E_CANCELED && rc != RDMAD_E_LEASE_REVOKED)
-        fprintf(stderr, "rdmactl: a client's ping-pong ended: %s\n",
-                side.why[0] ? side.why : rdmad_last_error(v->session));
+        cli_note("a client's ping-pong ended: %s",
+                 side.why[0] ? side.why : rdmad_last_error(v->session));
     v->client = NULL;
     rdmad_ring_destroy(side.ring);
     rdmad_lease_free(side.to);

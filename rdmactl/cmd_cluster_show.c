@@ -208,6 +208,7 @@ int cmd_cluster_show(const struct command *self, int argc, char **argv) {
     }
     if (cli.json)
         return cli_print_json(doc);
+    cli_safe_json(doc);
     print_text(doc);
     json_decref(doc);
     return EXIT_GOOD;

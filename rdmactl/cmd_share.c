@@ -48,7 +48,7 @@ static int share_announce(const struct shared *s) {
  * one document, so what there is to say goes to standard error. */
 static int share_event(const struct rdmad_event *event) {
     if (event->type == RDMAD_EVENT_SESSION_LOST) {
-        fprintf(stderr, "rdmactl: %s\n", event->text);
+        cli_note("%s", event->text);
         return EXIT_FAILED;
     }
     if (event->type != RDMAD_EVENT_LEASE_ENDED)

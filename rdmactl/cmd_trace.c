@@ -183,9 +183,9 @@ static void trace_note(const struct trace_filter *f) {
     char session[32];
     snprintf(session, sizeof(session), "%llu", (unsigned long long)f->session);
     if (f->session && !is_there("session.show", "sessions", session))
-        fprintf(stderr, "rdmactl: no session %s is open here; session show lists them\n", session);
+        cli_note("no session %s is open here; session show lists them", session);
     if (f->peer && !is_there("peer.show", "peers", f->peer))
-        fprintf(stderr, "rdmactl: no peer %s is connected now; peer show lists them\n", f->peer);
+        cli_note("no peer %s is connected now; peer show lists them", f->peer);
 }
 
 static bool trace_run(struct trace *t, const struct trace_filter *f) {

@@ -13,40 +13,112 @@
 /* With -j there is one document on standard output, and no more. */
 static bool document_is_out;
 
+/* ---- text from outside ---------------------------------------------------------------------- */
+
+/* How many bytes the character at s has; *shown: it is UTF-8, and no control (C0, DEL, C1). */
+static size_t character_length(const unsigned char *s, bool *shown) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = s[0] < 0x80   ? 1
+               : s[0] < 0xc0 ? 0
+               : s[0] < 0xe0 ? 2
+               : s[0] < 0xf0 ? 3
+               : s[0] < 0xf8 ? 4
+                             : 0;
+    size_t i = 1;
+    uint32_t c = n > 1 ? s[0] & (0x7fu >> n) : s[0];
+    for (; i < n && (s[i] & 0xc0) == 0x80; i++)
+        c = c << 6 | (s[i] & 0x3fu);
+    bool whole = i == n && c >= least[n] && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff);
+    *shown = whole && c >= ' ' && (c < 0x7f || c > 0x9f);
+    return whole ? n : 1;
+}
+
+/* As much as there is room for, in whole characters. buf may be text. */
+static void copy_safe(char *buf, size_t size, const char *text, bool lines) {
+    size_t used = 0;
+    while (*text) {
+        bool shown;
+        size_t n = character_length((const unsigned char *)text, &shown);
+        shown = shown || (lines && *text == '\n');
+        if (used + (shown ? n : 1) >= size)
+            break;
+        if (shown)
+            memmove(buf + used, text, n);
+        else
+            buf[used] = '?';
+        used += shown ? n : 1;
+        text += n;
+    }
+    buf[used] = '\0';
+}
+
+const char *cli_safe_text(char *buf, size_t size, const char *text) {
+    copy_safe(buf, size, text, false);
+    return buf;
+}
+
+void cli_safe_json(json_t *value) {
+    const char *key;
+    size_t i;
+    json_t *member;
+    if (json_is_string(value)) {
+        char *text = strdup(json_string_value(value));
+        if (text)
+            copy_safe(text, strlen(text) + 1, text, true);
+        json_string_set(value, text ? text : "");
+        free(text);
+    }
+    json_array_foreach(value, i, member) cli_safe_json(member);
+    json_object_foreach(value, key, member) cli_safe_json(member);
+}
+
+/* ---- errors and documents ------------------------------------------------------------------- */
+
+/* JSON has its own word for what a terminal would obey and jansson leaves as it is: DEL and C1. It
+ * comes in whole characters. */
+static int put_json(const char *bytes, size_t size, void *to) {
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        unsigned char next = i + 1 < size ? (unsigned char)bytes[i + 1] : 0;
+        bool c1 = c == 0xc2 && next >= 0x80 && next < 0xa0;
+        if (c1 || c == 0x7f)
+            fprintf(to, "\\u%04X", c1 ? next : c);
+        else
+            putc(c, to);
+        i += c1;
+    }
+    return 0;
+}
+
 int cli_print_json(json_t *doc) {
     document_is_out = true;
     json_t *whole = json_pack("{s:i}", "schema", 1);
     json_object_update(whole, doc);
     size_t layout = isatty(STDOUT_FILENO) ? JSON_INDENT(2) : JSON_COMPACT;
-    json_dumpf(whole, stdout, layout | JSON_REAL_PRECISION(12));
+    json_dump_callback(whole, put_json, stdout, layout | JSON_REAL_PRECISION(12));
     putchar('\n');
     json_decref(whole);
     json_decref(doc);
     return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : EXIT_GOOD; /* main says why */
 }
 
-const char *cli_safe_text(char *buf, size_t size, const char *text) {
-    size_t i = 0;
-    for (; text[i] && i + 1 < size; i++)
-        buf[i] = (char)((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
-    buf[i] = '\0';
-    return buf;
+void cli_note(const char *format, ...) {
+    char raw[1024], text[1024];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(raw, sizeof(raw), format, ap);
+    va_end(ap);
+    fprintf(stderr, "rdmactl: %s\n", cli_safe_text(text, sizeof(text), raw));
 }
 
 static void cli_report(const char *code, const char *format, va_list ap) {
     char raw[1024], text[1024];
     vsnprintf(raw, sizeof(raw), format, ap);
     cli_safe_text(text, sizeof(text), raw);
-    if (!cli.json || document_is_out) {
-        /* In place of a bar that was being drawn. */
+    if (cli.json && !document_is_out)
+        cli_print_json(json_pack("{s:{s:s, s:s}}", "error", "code", code, "text", text));
+    else /* in place of a bar that was being drawn */
         fprintf(stderr, "%srdmactl: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
-        return;
-    }
-    /* What the user typed need not be UTF-8, JSON must be. */
-    json_t *words = json_string(text);
-    cli_print_json(
-        json_pack("{s:{s:s, s:o}}", "error", "code", code, "text",
-                  words ? words : json_string("the error quotes bytes that are not UTF-8")));
 }
 
 int cli_fail(const char *code, const char *format, ...) {
@@ -64,6 +136,8 @@ int cli_usage_error(const char *format, ...) {
     va_end(ap);
     return EXIT_USAGE;
 }
+
+/* ---- numbers -------------------------------------------------------------------------------- */
 
 const char *cli_human_bytes(char buf[CELL_MAX], double bytes) {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -116,6 +190,8 @@ double cli_now_s(void) {
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
+
+/* ---- tables --------------------------------------------------------------------------------- */
 
 struct table {
     unsigned columns;

@@ -58,6 +58,23 @@ code 0 a bench nop -n 10
 eventually grep -q ' debug: ' "$work/a.log"
 code 0 a log info
 
+echo "* what others are called is not obeyed by a terminal"
+mkdir "$work/false"
+python3 -c 'import json, socket, sys
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print("here", flush=True)
+while True:
+    c = s.accept()[0]
+    c.recv(65536)
+    c.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"node": "a\x9b2J\x1b\x7f \u20ac"}}).encode() + b"\n")
+    c.close()' "$work/false/control.sock" >"$work/false.line" &
+pids+=($!)
+first_line "$work/false.line" $! >/dev/null
+code 0 "$rdmactl" -d "$work/false" status
+grep -qF 'on a?2J?? €, ' "$work/said" || fail "a terminal obeys a name: $(od -c "$work/said")"
+code 0 "$rdmactl" -d "$work/false" -j status
+LC_ALL=C grep -q $'[\x1b\x7f\x9b]' "$work/said" && fail "a terminal obeys a document: $(od -c "$work/said")"
+has 'd["node"] == "a\x9b2J\x1b\x7f \u20ac"' "$(cat "$work/said")"
+
 echo "* an empty file"
 share "$work/empty" --once
 has 'd["bytes"] == 0' "$(b -j fetch "$uri" -o "$work/out")"

@@ -20,6 +20,7 @@ rdmad_test(unit_patience unit/test_patience.c ${PROJECT_SOURCE_DIR}/rdmactl/pati
   LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_fetch unit/test_fetch.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
   LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_out unit/test_out.c LINK rdmactl_doctor LABELS unit)
 rdmad_test(unit_tree unit/test_tree.c ${PROJECT_SOURCE_DIR}/rdmactl/tree.c ${PROJECT_SOURCE_DIR}/rdmactl/bundle.c
   ${PROJECT_SOURCE_DIR}/rdmactl/target.c ${PROJECT_SOURCE_DIR}/rdmactl/target_tree.c
   LINK rdmactl_doctor LABELS unit)
