@@ -199,11 +199,11 @@ static json_t *ask_on(struct followed *at) {
     }
 }
 
-/* Until a signal comes or no daemon answers. */
+/* Until a signal comes, no daemon answers or nobody takes what is printed, which main tells. */
 static int follow(const struct event_filter *f, struct followed at) {
     int signals = signals_catch();
     int code = EXIT_GOOD;
-    for (;;) {
+    while (!ferror(stdout)) {
         struct pollfd wake = {.fd = signals, .events = POLLIN};
         if (poll(&wake, 1, FOLLOW_MS) && signals_take(signals))
             break;

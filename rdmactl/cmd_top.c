@@ -245,7 +245,8 @@ static int top_watch(struct top *top) {
         top->keys = !top->batch && screen_begin();
     if (top->keys)
         show(top); /* the keys, while there is one look only */
-    for (uint64_t shown = 0; next == NEXT_WAIT && (!top->count || shown < top->count); shown++) {
+    for (uint64_t shown = 0;
+         next == NEXT_WAIT && !ferror(stdout) && (!top->count || shown < top->count); shown++) {
         next = await(top, signals);
         if (next != NEXT_LOOK)
             break;

@@ -91,7 +91,8 @@ int listing_show(const struct listing *l, int (*show)(const struct listing *l)) 
         struct pollfd wake = {.fd = signals, .events = POLLIN};
         rc = show(l);
         fflush(stdout);
-        if (rc != EXIT_GOOD || (poll(&wake, 1, (int)l->interval_ms) && signals_take(signals)))
+        if (rc != EXIT_GOOD || ferror(stdout) /* main says so */ ||
+            (poll(&wake, 1, (int)l->interval_ms) && signals_take(signals)))
             break;
     }
     close(signals);

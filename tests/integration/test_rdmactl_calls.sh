@@ -92,6 +92,15 @@ for json in "" -j; do
     done
 done
 
+echo "* what goes on ends when nobody takes what it prints"
+for what in "events -f" "top -b -i 100ms" "lease show --watch 100ms"; do
+    got=0
+    # shellcheck disable=SC2086 # words
+    timeout $((10 * ${RDMAD_TEST_PATIENCE:-1})) "$rdmactl" -d "$work/a" $what >/dev/full 2>"$work/said" || got=$?
+    [ "$got" = 1 ] || fail "$what ended with $got"
+    [ "$(<"$work/said")" = "rdmactl: writing to standard output failed" ] || fail "$what: $(<"$work/said")"
+done
+
 echo "* once, expiry, revocation"
 share "$work/file" --once
 b -j fetch "$uri" -o "$work/out" >/dev/null
