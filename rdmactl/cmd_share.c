@@ -110,6 +110,9 @@ static int share(struct shared *s, const struct rdmad_lease_terms *terms) {
     from->signals = signals_catch();
     from->session = s->session;
     code = source_load(from);
+    if (!code && from->interrupted && cli.json)
+        return cli_fail("RDMAD_E_CANCELED", "interrupted while %s was read: nothing is shared",
+                        from->file);
     if (code || from->interrupted)
         return code;
     patience_begin("grant the lease", PATIENCE_ACT_MS);

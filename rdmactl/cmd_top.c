@@ -258,6 +258,8 @@ static int top_watch(struct top *top) {
     json_decref(top->before);
     json_decref(top->after);
     close(signals);
+    if (next == NEXT_END && cli.json)
+        return cli_fail("RDMAD_E_CANCELED", "interrupted before the second look");
     return next == NEXT_FAILED ? cli_fail(top->why.code, "%s", top->why.text) : EXIT_GOOD;
 }
 
@@ -304,6 +306,6 @@ int cmd_top(const struct command *self, int argc, char **argv) {
                               : by_peers ? VIEW_PEERS
                               : by_user  ? VIEW_USERS
                                          : VIEW_SESSIONS,
-                      .batch = batch || !isatty(STDOUT_FILENO)};
+                      .batch = batch || cli.json || !isatty(STDOUT_FILENO)};
     return top_watch(&top);
 }

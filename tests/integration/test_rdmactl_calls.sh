@@ -64,7 +64,7 @@ python3 -c 'import json, socket, sys
 s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print("here", flush=True)
 while True:
     c = s.accept()[0]
-    c.recv(65536)
+    c.makefile().readline()
     c.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"node": "a\x9b2J\x1b\x7f \u20ac"}}).encode() + b"\n")
     c.close()' "$work/false/control.sock" >"$work/false.line" &
 pids+=($!)
@@ -99,6 +99,21 @@ for what in "events -f" "top -b -i 100ms" "lease show --watch 100ms"; do
     timeout $((10 * ${RDMAD_TEST_PATIENCE:-1})) "$rdmactl" -d "$work/a" $what >/dev/full 2>"$work/said" || got=$?
     [ "$got" = 1 ] || fail "$what ended with $got"
     [ "$(<"$work/said")" = "rdmactl: writing to standard output failed" ] || fail "$what: $(<"$work/said")"
+done
+
+echo "* with -j there is a document, too, when it is interrupted before there is anything to tell"
+mkfifo "$work/endless"
+catches() { cat "/proc/$1/fdinfo/"* 2>/dev/null | grep -q '^sigmask:'; }
+for what in "share -" "top -i 1h"; do
+    # shellcheck disable=SC2086 # words
+    "$rdmactl" -d "$work/a" -j $what <>"$work/endless" >"$work/document" 2>"$work/said" &
+    pids+=($!)
+    eventually catches $!
+    kill -INT $!
+    got=0
+    wait $! || got=$?
+    [ "$got" = 1 ] || fail "$what ended with $got: $(<"$work/said")"
+    has 'd["error"]["code"] == "RDMAD_E_CANCELED" and d["error"]["text"].startswith("interrupted ")' "$(<"$work/document")"
 done
 
 echo "* once, expiry, revocation"

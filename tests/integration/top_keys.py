@@ -20,11 +20,11 @@ ROWS, COLUMNS = 4, 70
 
 
 class Top:
-    def __init__(self):
+    def __init__(self, *options):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.slave, self.before, self.said = slave, termios.tcgetattr(slave), ""
-        self.process = subprocess.Popen([RDMACTL, "-d", DIRECTORY, "top", "-i", "200ms"], stdin=slave, stdout=slave,
+        self.process = subprocess.Popen([RDMACTL, "-d", DIRECTORY, "top", "-i", "200ms", *options], stdin=slave, stdout=slave,
                                         stderr=slave, start_new_session=True)
 
     def read(self, seconds):
@@ -91,6 +91,13 @@ def main():
     top.key("s", r"^sessions by bytes ", r"^ *ID  NAME ")
     os.write(top.master, b"q")
     top.ended(0)
+
+    top = Top("-j")  # a document is not for a page that goes
+    while top.process.poll() is None:
+        top.read(0.2)
+    top.read(0.2)
+    if "\x1b" in top.said or '"sessions"' not in top.said:
+        sys.exit(f"FAILED: a document on a terminal: {top.said!r}")
 
     top = Top()
     top.key("u", r"^users by bytes ")
