@@ -19,6 +19,7 @@ bool screen_begin(void) {
     now.c_cc[VMIN] = 0;
     now.c_cc[VTIME] = 0;
     now.c_cc[VSUSP] = _POSIX_VDISABLE;
+    now.c_cc[VQUIT] = _POSIX_VDISABLE; /* it would kill us, and the terminal stay as it is */
     if (tcsetattr(STDIN_FILENO, TCSANOW, &now))
         return false;
     begun = true;

@@ -89,15 +89,21 @@ def main():
     top.key("b", "^links by bytes ")
     top.key("\x1b[A", "^links by bytes ")  # an arrow is no key of these
     top.key("s", r"^sessions by bytes ", r"^ *ID  NAME ")
+    letters = termios.tcgetattr(top.slave)[6]
+    for name in ("VSUSP", "VQUIT"):  # either would leave the terminal as top has it
+        if letters[getattr(termios, name)] != b"\0":
+            sys.exit(f"FAILED: {name} has a key while top has the terminal: {letters[getattr(termios, name)]!r}")
+    top.key("\x1c", "^sessions by bytes ")  # Ctrl-\
     os.write(top.master, b"q")
     top.ended(0)
 
     top = Top("-j")  # a document is not for a page that goes
-    while top.process.poll() is None:
+    last = time.monotonic() + PATIENCE
+    while top.process.poll() is None and time.monotonic() < last:
         top.read(0.2)
     top.read(0.2)
     if "\x1b" in top.said or '"sessions"' not in top.said:
-        sys.exit(f"FAILED: a document on a terminal: {top.said!r}")
+        sys.exit(f"FAILED: a document on a terminal: {top.said[:500]!r}")
 
     top = Top()
     top.key("u", r"^users by bytes ")
