@@ -151,7 +151,9 @@ void progress_end(struct progress *p, uint64_t done, uint64_t total);
 
 /* ---- tables (out.c) -------------------------------------------------------------------------- */
 
-/* A table whose columns are as wide as their widest cell; numbers stand right. */
+/* A table whose columns are as wide as their widest cell; numbers stand right. A long cell ends
+ * with
+ * "...", but in the last column, which has all. */
 struct table;
 struct table *table_new(unsigned columns);
 void table_cell(struct table *t, bool right, const char *text); /* row by row */

@@ -193,13 +193,15 @@ double cli_now_s(void) {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
+#define COLUMN_MOST 63u /* bytes of a cell, but for those of the last column */
+
 struct table {
     unsigned columns;
     unsigned rows_shown, columns_shown; /* 0: all */
     size_t cells, room;
     struct cell {
         bool right;
-        char text[64];
+        char *text; /* NULL: there was no memory for it */
     } * cell;
 };
 
@@ -208,6 +210,20 @@ struct table *table_new(unsigned columns) {
     if (t)
         t->columns = columns;
     return t;
+}
+
+static const char *cell_text(const struct cell *c) {
+    return c->text ? c->text : "?";
+}
+
+/* What has others to its right is cut, between two characters, and says so. */
+static void cut_cell(char *text) {
+    size_t at = COLUMN_MOST - 3;
+    if (strlen(text) <= COLUMN_MOST)
+        return;
+    while (((unsigned char)text[at] & 0xc0) == 0x80)
+        at--;
+    memcpy(text + at, "...", 4);
 }
 
 void table_cell(struct table *t, bool right, const char *text) {
@@ -221,25 +237,31 @@ void table_cell(struct table *t, bool right, const char *text) {
         t->cell = grown;
         t->room = room;
     }
+    bool last = t->cells % t->columns == t->columns - 1;
     struct cell *c = &t->cell[t->cells++];
-    c->right = right;
-    cli_safe_text(c->text, sizeof(c->text), text);
+    *c = (struct cell){.right = right, .text = strdup(text)};
+    if (!c->text)
+        return;
+    cli_safe_text(c->text, strlen(text) + 1, c->text);
+    if (!last)
+        cut_cell(c->text);
 }
 
 static void print_cell(const struct cell *c, int width, bool last) {
+    const char *text = cell_text(c);
     if (c->right)
-        printf("%*s", width, c->text);
+        printf("%*s", width, text);
     else if (last)
-        fputs(c->text, stdout);
+        fputs(text, stdout);
     else
-        printf("%-*s", width, c->text);
+        printf("%-*s", width, text);
     fputs(last ? "\n" : "  ", stdout);
 }
 
 static int column_width(const struct table *t, unsigned column) {
     size_t widest = 0;
     for (size_t i = column; i < t->cells; i += t->columns) {
-        size_t length = strlen(t->cell[i].text);
+        size_t length = strlen(cell_text(&t->cell[i]));
         widest = length > widest ? length : widest;
     }
     return (int)widest;
@@ -274,6 +296,8 @@ void table_print(struct table *t) {
         if (column < columns)
             print_cell(&t->cell[i], width[column], column + 1 == columns);
     }
+    for (size_t i = 0; i < t->cells; i++)
+        free(t->cell[i].text);
     free(width);
     free(t->cell);
     free(t);

@@ -73,3 +73,41 @@ Test(out, errors_that_quote_others_are_fit_for_a_terminal, .init = cr_redirect_s
     fflush(stderr);
     cr_expect_stderr_eq_str("rdmactl: no ??\nrdmactl: nor ?\n");
 }
+
+/* A table of two rows with that in the first column, or the last. */
+static void print_table(const char *first, const char *last) {
+    struct table *t = table_new(2);
+    table_cell(t, false, "A");
+    table_cell(t, false, "B");
+    table_cell(t, false, first);
+    table_cell(t, false, last);
+    table_print(t);
+    fflush(stdout);
+}
+
+#define TEN "0123456789"
+#define SIXTY TEN TEN TEN TEN TEN TEN
+
+Test(out, a_cell_that_is_cut_says_so, .init = cr_redirect_stdout) {
+    print_table(SIXTY "abcd", "x");
+    cr_expect_stdout_eq_str(
+        "A                                                                B\n" SIXTY "...  x\n");
+}
+
+Test(out, no_character_is_cut_in_a_table, .init = cr_redirect_stdout) {
+    print_table(TEN TEN TEN TEN TEN "01234567\xe2\x82\xac" TEN, "x");
+    cr_expect_stdout_eq_str(
+        "A                                                              B\n" TEN TEN TEN TEN TEN
+        "01234567...  x\n");
+}
+
+Test(out, a_cell_that_just_fits_is_whole, .init = cr_redirect_stdout) {
+    print_table(SIXTY "abc", "x");
+    cr_expect_stdout_eq_str(
+        "A                                                                B\n" SIXTY "abc  x\n");
+}
+
+Test(out, the_last_column_is_never_cut, .init = cr_redirect_stdout) {
+    print_table("x", SIXTY SIXTY "a\xc2\x9b");
+    cr_expect_stdout_eq_str("A  B\nx  " SIXTY SIXTY "a?\n");
+}
