@@ -3,7 +3,8 @@
  * screen.h - a terminal of which a command draws all, and that gives it keys.
  *
  * What was on it comes back with screen_end, whatever ended the command: whoever begins one catches
- * signals (signals_catch), and Ctrl-Z and Ctrl-\ are off. A process that is killed leaves it as it is.
+ * signals (signals_catch), and Ctrl-Z and Ctrl-\ are off. A process that is killed leaves it as it
+ * is.
  */
 #ifndef RDMACTL_SCREEN_H
 #define RDMACTL_SCREEN_H
