@@ -14,9 +14,12 @@
 /* ---- judging certificates ------------------------------------------------------------------- */
 
 /* A list of revoked certificates is asked for only where there is one: that of one CA must not shut
- * out the nodes of another. */
+ * out the nodes of another. And one from the future, of a CA whose clock is fast, is used all the
+ * same: what it revokes is revoked, and others must not be shut out, for no better list could be
+ * fetched then. */
 static bool forgive(X509_STORE_CTX *ctx) {
-    if (X509_STORE_CTX_get_error(ctx) != X509_V_ERR_UNABLE_TO_GET_CRL)
+    int error = X509_STORE_CTX_get_error(ctx);
+    if (error != X509_V_ERR_UNABLE_TO_GET_CRL && error != X509_V_ERR_CRL_NOT_YET_VALID)
         return false;
     X509_STORE_CTX_set_error(ctx, X509_V_OK);
     return true;

@@ -76,12 +76,12 @@ int pki_why_verdict(int verdict, X509 *cert, struct pki_error *err) {
     case X509_V_ERR_INVALID_CA:
         return pki_fail(err, RDMAD_E_PERM,
                         "%.80s has signed a certificate and is no CA; only CAs may", subject);
-    case X509_V_ERR_CRL_HAS_EXPIRED:
-    case X509_V_ERR_CRL_NOT_YET_VALID:
+    case X509_V_ERR_CRL_HAS_EXPIRED: /* one that is not valid yet is used (context.c) */
         return pki_fail(
             err, RDMAD_E_PERM,
-            "the list of revoked certificates (revoked.crl) here is out of date, so the "
-            "certificate of %.80s cannot be judged; put the CA's current list there",
+            "the list of revoked certificates (revoked.crl) here has expired by the clock here, so "
+            "the certificate of %.80s cannot be judged; put the CA's current list there, or set "
+            "the clock",
             subject);
     case X509_V_ERR_APPLICATION_VERIFICATION:
         return pki_fail(

@@ -159,6 +159,36 @@ Test(pki_context, a_list_that_is_out_of_date_lets_nobody_in) {
     expect_refused_by_server(RDMAD_E_PERM, "revoked.crl", "");
 }
 
+/* The CA's clock is an hour fast. Nodes could not even fetch a better list if this one shut them
+ * out. */
+Test(pki_context, a_list_from_the_future_revokes_and_shuts_out_nobody_else) {
+    char ca[RIG_PATH], a[RIG_PATH], b[RIG_PATH];
+    struct pki_error err = {0};
+    struct pki_ca open;
+    unsigned count;
+    rig_init(ca, "ca");
+    rig_node(a, ca, (struct pki_terms){.name = "a"});
+    rig_node(b, ca, (struct pki_terms){.name = "b"});
+    cr_assert_eq(pki_ca_open(ca, &open, &err), 0, "%s", err.text);
+    cr_assert_eq(pki_ca_revoke(&open, "a", rig_now() + 3600, &count, &err), 0, "%s", err.text);
+    pki_ca_close(&open);
+    rig_copy(ca, "revoked.crl", b, "revoked.crl");
+    connect_nodes(b, ca);
+    expect_let_in("b", "ca");
+    rig_shake(rig_client(b, PKI_JOIN), rig_server(ca), &client, &server);
+    expect_let_in("b", "ca");
+    connect_nodes(a, ca);
+    expect_refused_by_server(RDMAD_E_PERM, "is revoked", "is revoked");
+    connect_nodes(b, a);
+    expect_refused_by_client("is revoked");
+    X509 *cert = rig_leaf(a);
+    struct pki_identity *id = rig_load(b);
+    cr_assert_eq(pki_check(id, cert, NULL, &err), RDMAD_E_PERM);
+    cr_assert(strstr(err.text, "is revoked"), "%s", err.text);
+    pki_identity_free(id);
+    X509_free(cert);
+}
+
 Test(pki_context, who_shows_no_certificate_is_refused) {
     char ca[RIG_PATH];
     rig_init(ca, "ca");
