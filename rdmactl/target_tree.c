@@ -33,6 +33,11 @@ static int fail_path(const char *path, const char *what) {
     return cli_fail("RDMAD_E_SYSTEM", "%s: %s", path, what);
 }
 
+/* code, or what close says: over NFS it is the first to tell that a quota is used up. */
+static int close_entry(const struct target *t, const char *path, int fd, int code) {
+    return close(fd) && !code ? fail_entry(t, path) : code;
+}
+
 /* path without slashes at its end, as parent and name; t->temporary beside it. */
 static int split(struct target *t, const char *file, const struct target_terms *terms) {
     size_t length = strlen(file);
@@ -164,9 +169,7 @@ static int make_file(const struct target *t, const char *path, const struct tree
         fstat(fd, &st) || ((uint64_t)st.st_size != e->size && ftruncate(fd, (off_t)e->size));
     if (!failed)
         *there += (uint64_t)st.st_blocks * 512;
-    int code = failed ? fail_entry(t, path) : EXIT_GOOD;
-    close(fd);
-    return code;
+    return close_entry(t, path, fd, failed ? fail_entry(t, path) : EXIT_GOOD);
 }
 
 static int make_all(const struct target *t) {
@@ -200,6 +203,18 @@ int tree_target_open(struct target *t, const char *file, const struct target_ter
     return code ? code : make_all(t);
 }
 
+/* Of the file that is being written, if there is one. */
+static int close_written(struct target *t) {
+    char path[PATH_MAX];
+    struct tree_target *d = t->tree;
+    int fd = d->fd;
+    if (fd < 0)
+        return EXIT_GOOD;
+    d->fd = -1;
+    tree_path(d->tree, &d->tree->entry[d->at], path, sizeof(path));
+    return close_entry(t, path, fd, EXIT_GOOD);
+}
+
 /* The file in which that byte lies, open. */
 static int open_at(struct target *t, uint64_t offset) {
     char path[PATH_MAX];
@@ -210,8 +225,8 @@ static int open_at(struct target *t, uint64_t offset) {
         i++;
     if (d->fd >= 0 && i == d->at)
         return EXIT_GOOD;
-    if (d->fd >= 0)
-        close(d->fd);
+    if (close_written(t))
+        return EXIT_FAILED;
     d->at = i;
     tree_path(d->tree, &e[i], path, sizeof(path));
     d->fd = open_entry(t, path, &e[i]);
@@ -270,6 +285,8 @@ int tree_target_finish(struct target *t) {
     struct tree_target *d = t->tree;
     mode_t mask = umask(0);
     umask(mask);
+    if (close_written(t))
+        return EXIT_FAILED;
     /* From the last to the first: what is in a directory comes before it. */
     for (uint32_t i = d->tree->count; i-- > 0;) {
         const struct tree_entry *e = &d->tree->entry[i];
@@ -278,10 +295,7 @@ int tree_target_finish(struct target *t) {
         if (fd < 0)
             return EXIT_FAILED;
         int failed = fchmod(fd, e->mode & MODES & ~mask);
-        if (failed)
-            fail_entry(t, path);
-        close(fd);
-        if (failed)
+        if (close_entry(t, path, fd, failed ? fail_entry(t, path) : EXIT_GOOD))
             return EXIT_FAILED;
     }
     if (fchmod(d->root, MODES & ~mask) || renameat(d->parent, d->temporary, d->parent, d->name))

@@ -6,6 +6,7 @@
 #include "rdmactl/target.h"
 #include "rdmactl/tree.h"
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,6 +230,51 @@ Test(tree, what_is_there_is_found_and_otherwise_removed) {
     cr_assert_eq(memcmp(data, "data", 4), 0);
     target_discard(&target, false);
     cr_assert_neq(stat("out.0123456789abcdef.part", &st), 0, "nobody wanted it kept");
+    remove_tree();
+}
+
+/* Put before libc's by the linker: the close of a file that brings this to 0 fails. */
+static unsigned close_countdown;
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) {
+    struct stat st;
+    bool fails = !fstat(fd, &st) && S_ISREG(st.st_mode) && close_countdown && !--close_countdown;
+    int rc = __real_close(fd);
+    if (!fails)
+        return rc;
+    errno = EDQUOT;
+    return -1;
+}
+
+static int fetch_both(void) {
+    int code = target_open(&target, "out", &terms);
+    if (!code)
+        code = target_put(&target, 0, "datadata", 8);
+    if (!code)
+        code = target_finish(&target);
+    if (code)
+        target_discard(&target, false);
+    return code;
+}
+
+/* Over NFS that is what tells that a quota is used up. */
+Test(tree, whatever_close_says_of_a_file_counts) {
+    struct stat st;
+    make_tree();
+    add("g", FILE_MODE, 4, 1);
+    cr_assert_null(judge(8));
+    terms.bytes = 8;
+    /* of each: made, written, given its mode */
+    for (unsigned i = 1; i <= 6; i++) {
+        close_countdown = i;
+        cr_assert_eq(fetch_both(), EXIT_FAILED, "close %u", i);
+        cr_assert_eq(close_countdown, 0, "close %u", i);
+        cr_assert_neq(stat("out", &st), 0, "close %u: it is there", i);
+    }
+    close_countdown = 7;
+    cr_assert_eq(fetch_both(), EXIT_GOOD);
+    cr_assert_eq(close_countdown, 1, "there are more than were tried");
     remove_tree();
 }
 
