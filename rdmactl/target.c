@@ -136,11 +136,10 @@ static int check_directory(const struct target *t) {
 }
 
 static int open_file(struct target *t, const char *file, const struct target_terms *terms) {
-    struct stat st;
-    bool replaces = !stat(file, &st);
-    if (replaces && faccessat(AT_FDCWD, file, W_OK, AT_EACCESS))
+    t->replaces = !stat(file, &t->was);
+    if (t->replaces && faccessat(AT_FDCWD, file, W_OK, AT_EACCESS))
         return fail_errno(file); /* that its directory may be written is not meant by it */
-    mode_t mode = replaces ? 0600 : 0666;
+    mode_t mode = t->replaces ? 0600 : 0666;
     int code = target_resolve(t, file);
     if (!code)
         code = check_directory(t);
@@ -148,8 +147,8 @@ static int open_file(struct target *t, const char *file, const struct target_ter
         code = open_part(t, terms, mode);
     if (!code && t->fd < 0)
         code = open_temporary(t, mode);
-    if (!code && replaces && keep_mode(t->fd, &st))
-        code = fail_errno(file);
+    if (!code && t->resumed && t->replaces && fchmod(t->fd, mode))
+        code = fail_errno(t->temporary);
     return code ? code : check_room(t, terms->bytes);
 }
 
@@ -207,6 +206,8 @@ int target_finish(struct target *t) {
         return tree_target_finish(t);
     if (t->stream)
         return EXIT_GOOD;
+    if (t->replaces && keep_mode(t->fd, &t->was))
+        return fail_errno(t->path);
     if (!t->temporary[0]) {
         /* A file without a name cannot replace one, so it takes a temporary name on the way. */
         char self[64];

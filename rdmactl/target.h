@@ -4,8 +4,9 @@
  * all, or a stream.
  *
  * A regular file that is there already is replaced: mode and owner are kept, and it must be
- * writable. A directory must not be there, or be empty. Devices, pipes and standard output are
- * written in order, as they come.
+ * writable. What replaces it is ours alone until it is whole: another owner could write into what
+ * has been compared, and we could not go on with it later. A directory must not be there, or be
+ * empty. Devices, pipes and standard output are written in order, as they come.
  *
  * What has a checksum is written beside its place, under its name and the first digits of the
  * checksum (FILE.0123456789abcdef.part), and gets its name at the end. Whatever ends us early
@@ -21,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 struct tree;
 struct tree_target;
@@ -33,9 +35,11 @@ struct target_terms {
 
 struct target {
     int fd;
-    bool stream;              /* no name to give at the end */
-    bool resumed;             /* something is there of an earlier fetch */
-    bool kept;                /* what there is outlives a failure, in temporary */
+    bool stream;   /* no name to give at the end */
+    bool resumed;  /* something is there of an earlier fetch */
+    bool kept;     /* what there is outlives a failure, in temporary */
+    bool replaces; /* a file is there already, which was so: */
+    struct stat was;
     char path[PATH_MAX];      /* the name to be */
     char temporary[PATH_MAX]; /* "": none */
     struct tree_target *tree;

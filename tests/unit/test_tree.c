@@ -278,6 +278,39 @@ Test(tree, whatever_close_says_of_a_file_counts) {
     remove_tree();
 }
 
+/* Also where root replaces somebody else's. */
+Test(tree, a_file_that_is_replaced_is_ours_alone_until_it_is_whole) {
+    static const char part[] = "out.0123456789abcdef.part";
+    struct target_terms file = {.bytes = 4, .sum = terms.sum};
+    uid_t owner = geteuid() ? geteuid() : 12345;
+    struct stat st;
+    char data[2];
+    make_tree();
+    cr_assert_eq(close(open("out", O_CREAT | O_WRONLY, 0600)), 0);
+    cr_assert_eq(chmod("out", 0646), 0);
+    cr_assert_eq(chown("out", owner, (gid_t)-1), 0);
+    cr_assert_eq(target_open(&target, "out", &file), EXIT_GOOD);
+    cr_assert_eq(target_put(&target, 0, "da", 2), EXIT_GOOD);
+    target_discard(&target, true);
+    cr_assert_eq(stat(part, &st), 0);
+    cr_assert_eq(st.st_uid, geteuid(), "it is already another's");
+    cr_assert_eq(st.st_mode & 0777, 0600, "%o", st.st_mode);
+    cr_assert_eq(chmod(part, 0644), 0); /* as of a fetch that replaced nothing */
+    cr_assert_eq(target_open(&target, "out", &file), EXIT_GOOD);
+    cr_assert(target.resumed, "it begins anew");
+    cr_assert(target_get(&target, 0, data, 2));
+    cr_assert_eq(memcmp(data, "da", 2), 0);
+    cr_assert_eq(stat(part, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0600, "%o", st.st_mode);
+    cr_assert_eq(target_put(&target, 2, "ta", 2), EXIT_GOOD);
+    cr_assert_eq(target_finish(&target), EXIT_GOOD);
+    cr_assert_eq(stat("out", &st), 0);
+    cr_assert_eq(st.st_uid, owner);
+    cr_assert_eq(st.st_mode & 0777, 0646, "%o", st.st_mode);
+    cr_assert_neq(stat(part, &st), 0);
+    remove_tree();
+}
+
 Test(tree, a_part_of_a_file_that_is_not_ours_is_not_used) {
     struct target_terms file = {.bytes = 4, .sum = terms.sum};
     struct stat st;
