@@ -24,7 +24,8 @@ IGNORED_POD = {"hostNetwork", "dnsPolicy", "automountServiceAccountToken", "term
 IGNORED_CONTAINER = {"name", "image", "imagePullPolicy", "resources", "readinessProbe", "command", "args", "env",
                      "securityContext", "volumeMounts"}
 IGNORED_SERVICE = {"image", "ulimits", "healthcheck", "depends_on", "network_mode", "command", "read_only", "cap_drop", "cap_add",
-                   "security_opt", "volumes", "user", "profiles", "tmpfs", "restart"}
+                   "security_opt", "volumes", "user", "profiles", "tmpfs", "restart", "stop_grace_period"}
+STOP_SECONDS = 20  # as TimeoutStopSec of the unit: drain_timeout_ms, and what a stop takes then
 # What reads metrics on the node's loopback.
 SCRAPERS = {"agent", "prometheus"}
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -236,6 +237,39 @@ def stays_ended(docs, path):
             if policy not in ("Always", "always", "unless-stopped")]
 
 
+def killed_early(docs, path):
+    """Daemons that are killed while they still stop."""
+    waits = [re.fullmatch(r"(\d+)s", d["services"]["rdmad"].get("stop_grace_period", "10s"))[1]
+             for d in docs if "rdmad" in d.get("services", {})]
+    waits += [spec.get("terminationGracePeriodSeconds", 30) for _, spec in pods(docs)
+              if "rdmad" in [c["name"] for c in spec["containers"] if "image" in c]]
+    return [f"{path}: a daemon is killed {wait} s after it was told to stop, and may take {STOP_SECONDS}"
+            for wait in waits if int(wait) < STOP_SECONDS]
+
+
+def listens_wrong(docs, path):
+    """Daemons of pods that would listen elsewhere than at their node's address, of whatever kind that is."""
+    import tempfile
+    wrong = []
+    scripts = [c["command"] for _, spec in pods(docs) for c in spec["containers"] if c["name"] == "rdmad" and "image" in c]
+    for command in scripts:
+        with tempfile.TemporaryDirectory() as identity:
+            rdmad = os.path.join(identity, "rdmad")  # tells the last word that it is given
+            with open(rdmad, "w", encoding="utf-8") as file:
+                file.write('#!/bin/sh\nfor word; do last=$word; done\necho "$last"\n')
+            os.chmod(rdmad, 0o755)
+            argv = [word.replace("/etc/rdmad/identity", identity) for word in command]
+            for certificate, node, expected in ((False, "192.0.2.1", "127.0.0.1:7471"), (True, "192.0.2.1", "192.0.2.1:7471"),
+                                                (True, "2001:db8::1", "[2001:db8::1]:7471")):
+                if certificate:
+                    open(os.path.join(identity, "node.crt"), "w", encoding="utf-8").close()
+                env = {"PATH": f"{identity}:/usr/bin:/bin", "NODE_IP": node}
+                listens = subprocess.run(argv, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+                if listens != expected:
+                    wrong.append(f"{path}: on the node {node} the daemon would listen at {listens}, not at {expected}")
+    return wrong
+
+
 def settings_of(docs, path):
     """The daemon's settings in a file of these."""
     for doc in docs:
@@ -264,7 +298,7 @@ def check(paths):
                 sockets |= {(s["tenant"], s["uid"]) for s in settings.get("sockets", [])}
                 if settings and settings["metrics"]["listen"] != "unix,127.0.0.1:9471":
                     wrong.append(f"{path}: metrics are not where the scrapers look for them")
-            wrong += stays_ended(docs, path)
+            wrong += stays_ended(docs, path) + killed_early(docs, path) + listens_wrong(docs, path)
             names = [n for d in docs if "services" in d for n in d["services"]]
             names += [c["name"] for _, spec in pods(docs) for c in spec["containers"]]
             for name in names:
