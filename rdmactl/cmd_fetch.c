@@ -50,19 +50,21 @@ static int fetch_open(struct fetch *f) {
                                  (unsigned)f->max_depth);
 }
 
+int fetch_interrupted(const struct fetch *f) {
+    return cli_fail("RDMAD_E_CANCELED", "interrupted after %" PRIu64 " of %" PRIu64 " bytes",
+                    f->bytes, f->contents.bytes);
+}
+
 static int fetch_open_target(struct fetch *f) {
     char sum[BUNDLE_TEXT];
     const struct contents *c = &f->contents;
     const struct target_terms terms = {.bytes = c->bytes,
                                        .tree = c->directory ? &c->tree : NULL,
                                        .sum = c->summed && !f->no_resume ? bundle_text(sum, c->root)
-                                                                         : NULL};
-    return target_open(&f->target, f->file, &terms);
-}
-
-int fetch_interrupted(const struct fetch *f) {
-    return cli_fail("RDMAD_E_CANCELED", "interrupted after %" PRIu64 " of %" PRIu64 " bytes",
-                    f->bytes, f->contents.bytes);
+                                                                         : NULL,
+                                       .signals = f->signals};
+    int code = target_open(&f->target, f->file, &terms);
+    return f->target.interrupted ? fetch_interrupted(f) : code;
 }
 
 static uint64_t fetch_piece_bytes(const struct contents *c, uint64_t piece) {
@@ -112,7 +114,7 @@ static int fetch_take(void *arg, uint64_t piece, const void *data, uint64_t size
                         piece * c->piece, piece * c->piece + size - 1);
     int code = target_put(&f->target, piece * c->piece, data, size);
     f->bytes += code ? 0 : size;
-    return code;
+    return f->target.interrupted ? fetch_interrupted(f) : code;
 }
 
 static int fetch_transfer(struct fetch *f) {

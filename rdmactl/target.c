@@ -4,6 +4,7 @@
  */
 #include "rdmactl/target.h"
 #include "rdmactl/cli.h"
+#include "rdmactl/target_stream.h"
 #include "rdmactl/target_tree.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -162,19 +163,19 @@ int target_open(struct target *t, const char *file, const struct target_terms *t
         return cli_fail("RDMAD_E_INVAL", "%s is a directory, and what is fetched is a file", file);
     if (file && (!there || S_ISREG(st.st_mode)))
         return open_file(t, file, terms);
-    t->stream = true;
-    t->fd = file ? open(file, O_WRONLY | O_CLOEXEC) : STDOUT_FILENO;
-    return t->fd >= 0 ? EXIT_GOOD : fail_errno(file);
+    return stream_target_open(t, file, terms);
 }
 
 int target_put(struct target *t, uint64_t offset, const void *data, uint64_t size) {
     const char *from = data;
     if (t->tree)
         return tree_target_put(t, offset, data, size);
+    if (t->stream)
+        return stream_target_put(t, data, size);
     while (size) {
-        ssize_t n = t->stream ? write(t->fd, from, size) : pwrite(t->fd, from, size, (off_t)offset);
+        ssize_t n = pwrite(t->fd, from, size, (off_t)offset);
         if (n < 0 && errno != EINTR)
-            return fail_errno(t->path[0] ? t->path : "standard output");
+            return fail_errno(t->path);
         if (n > 0) {
             from += n;
             offset += (uint64_t)n;

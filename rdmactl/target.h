@@ -31,6 +31,7 @@ struct target_terms {
     uint64_t bytes;
     const struct tree *tree; /* a directory; NULL: a file */
     const char *sum;         /* of what it will be, as text; NULL: nothing is kept or found */
+    int signals;             /* signals_catch's; heard while a stream is not read */
 };
 
 struct target {
@@ -40,6 +41,9 @@ struct target {
     bool kept;     /* what there is outlives a failure, in temporary */
     bool replaces; /* a file is there already, which was so: */
     struct stat was;
+    bool interrupted; /* of a stream: that is why it failed, and was not reported */
+    int signals;
+    size_t at_once;           /* to be written */
     char path[PATH_MAX];      /* the name to be */
     char temporary[PATH_MAX]; /* "": none */
     struct tree_target *tree;

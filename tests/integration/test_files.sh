@@ -33,6 +33,74 @@ got=0
 a -j fetch "$uri" -o - >"$work/said" || got=$?
 [ "$got" = 2 ] || fail "-j and the bytes on one standard output: exit $got"
 
+echo "* fetch whose output nobody takes ends when it is told to"
+python3 - "$rdmactl" "$work/a" "$uri" "$work/file" <<'PYTHON'
+import fcntl, os, re, signal, socket, struct, subprocess, sys, tempfile, termios, time
+rdmactl, directory, uri, file = sys.argv[1:]
+contents = open(file, "rb").read()
+
+def fetch(out, *options):
+    return subprocess.Popen([rdmactl, "-d", directory, "fetch", uri, *options], stdout=out, stderr=subprocess.PIPE, text=True)
+
+def waiting(fd): # bytes that nobody has read
+    return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0]
+
+def is_told(p, what, number):
+    p.send_signal(number)
+    try:
+        said = p.communicate(timeout=60)[1]
+    except subprocess.TimeoutExpired:
+        p.kill()
+        sys.exit(f"FAILED: {what}: did not hear signal {number}")
+    if p.returncode != 1 or "interrupted after " not in said:
+        sys.exit(f"FAILED: {what}: exit {p.returncode}: {said}")
+
+def await_full(fd):
+    before = -1
+    while waiting(fd) == 0 or waiting(fd) != before: # and no more comes
+        before = waiting(fd)
+        time.sleep(0.3)
+
+def is_whole(p, take, what):
+    got = b"".join(iter(take, b""))
+    said = p.communicate()[1]
+    if p.returncode or got != contents:
+        sys.exit(f"FAILED: {what}: exit {p.returncode}, {len(got)} bytes: {said}")
+
+for what in "pipe", "socket":
+    for number in signal.SIGTERM, signal.SIGINT, signal.SIGHUP, 0: # 0: it is read late, and whole
+        if what == "pipe":
+            here, there = os.pipe()
+        else:
+            here, there = (s.detach() for s in socket.socketpair())
+            s = socket.socket(fileno=os.dup(there))
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            s.close()
+        p = fetch(there)
+        os.close(there)
+        await_full(here)
+        if number:
+            is_told(p, what, number)
+        else:
+            is_whole(p, lambda: os.read(here, 65536), what)
+        os.close(here)
+
+with tempfile.TemporaryDirectory() as place:
+    fifo = f"{place}/fifo"
+    os.mkfifo(fifo)
+    p = fetch(subprocess.DEVNULL, "-o", fifo)
+    blocked = 0
+    while not blocked >> signal.SIGTERM - 1 & 1: # until then it simply dies of it
+        time.sleep(0.05)
+        blocked = int(re.search(r"SigBlk:\s*(\w+)", open(f"/proc/{p.pid}/status").read())[1], 16)
+    is_told(p, "a pipe without a reader", signal.SIGTERM)
+    p = fetch(subprocess.DEVNULL, "-o", fifo)
+    time.sleep(0.3)
+    here = os.open(fifo, os.O_RDONLY)
+    await_full(here)
+    is_whole(p, lambda: os.read(here, 65536), "a pipe that is read late")
+PYTHON
+
 echo "* a new file has the mode that umask leaves"
 (umask 027 && a fetch "$uri" -o "$work/new" 2>/dev/null)
 [ "$(stat -c %a "$work/new")" = 640 ] || fail "mode $(stat -c %a "$work/new")"

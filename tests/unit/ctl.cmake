@@ -22,7 +22,8 @@ rdmad_test(unit_fetch unit/test_fetch.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
   LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_out unit/test_out.c LINK rdmactl_doctor LABELS unit)
 rdmad_test(unit_tree unit/test_tree.c ${PROJECT_SOURCE_DIR}/rdmactl/tree.c ${PROJECT_SOURCE_DIR}/rdmactl/bundle.c
-  ${PROJECT_SOURCE_DIR}/rdmactl/target.c ${PROJECT_SOURCE_DIR}/rdmactl/target_tree.c
+  ${PROJECT_SOURCE_DIR}/rdmactl/target.c ${PROJECT_SOURCE_DIR}/rdmactl/target_stream.c
+  ${PROJECT_SOURCE_DIR}/rdmactl/target_tree.c ${PROJECT_SOURCE_DIR}/rdmactl/signals.c
   LINK rdmactl_doctor -Wl,--wrap=close LABELS unit)
 rdmad_test(unit_doctor unit/test_doctor.c ${PROJECT_SOURCE_DIR}/daemon/state/quota.c
   LINK rdmactl_doctor rdmad_policy rdmad_base LABELS unit)
