@@ -33,7 +33,7 @@ static const char *default_dir(char buf[PKI_PATH_MAX]) {
 
 /* Where the one daemon is that reads what default_dir() says. */
 static bool is_main_instance(void) {
-    return cli.dir == cli.default_dir || same_directory(cli.dir, RDMAD_RUNTIME_DIR);
+    return same_directory(cli.dir, RDMAD_RUNTIME_DIR);
 }
 
 static void take_daemon(const json_t *status, struct cluster_place *out) {

@@ -136,6 +136,13 @@ static int check_directory(const struct target *t) {
     return EXIT_GOOD;
 }
 
+/* A part that was there may be of a fetch to a place where there was another file, or none. */
+static int set_mode(const struct target *t, mode_t mode) {
+    mode_t mask = umask(0);
+    umask(mask);
+    return fchmod(t->fd, mode & ~mask) ? fail_errno(t->temporary) : EXIT_GOOD;
+}
+
 static int open_file(struct target *t, const char *file, const struct target_terms *terms) {
     t->replaces = !stat(file, &t->was);
     if (t->replaces && faccessat(AT_FDCWD, file, W_OK, AT_EACCESS))
@@ -148,8 +155,8 @@ static int open_file(struct target *t, const char *file, const struct target_ter
         code = open_part(t, terms, mode);
     if (!code && t->fd < 0)
         code = open_temporary(t, mode);
-    if (!code && t->resumed && t->replaces && fchmod(t->fd, mode))
-        code = fail_errno(t->temporary);
+    if (!code && t->kept)
+        code = set_mode(t, mode);
     return code ? code : check_room(t, terms->bytes);
 }
 
@@ -202,6 +209,12 @@ bool target_get(struct target *t, uint64_t offset, void *data, uint64_t size) {
     return true;
 }
 
+/* It did not get its name: the same command goes on there, so it is ours again. */
+static void take_back(int fd) {
+    if (fchown(fd, geteuid(), getegid()) || fchmod(fd, 0600))
+        return; /* then it begins anew */
+}
+
 int target_finish(struct target *t) {
     if (t->tree)
         return tree_target_finish(t);
@@ -227,6 +240,8 @@ int target_finish(struct target *t) {
     int lock = dup(t->fd);
     bool failed = close(t->fd) || rename(t->temporary, t->path);
     int code = failed ? fail_errno(t->path) : EXIT_GOOD;
+    if (failed && t->replaces && lock >= 0)
+        take_back(lock);
     if (lock >= 0)
         close(lock);
     t->fd = -1;

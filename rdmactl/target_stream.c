@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define READER_MS 20 /* between two looks whether a pipe has a reader */
+#define READER_MS 20   /* between two looks whether a pipe has a reader */
+#define NOT_READY_MS 1 /* before it is tried again */
 
 static int stream_fail(const struct target *t, int error) {
     return cli_fail("RDMAD_E_SYSTEM", "%s: %s", t->path, strerror(error));
@@ -78,6 +79,8 @@ int stream_target_put(struct target *t, const void *data, uint64_t size) {
         ssize_t n = write(t->fd, from, size < t->at_once ? size : t->at_once);
         if (n < 0 && errno != EINTR && errno != EAGAIN)
             return stream_fail(t, errno);
+        if (n < 0 && errno == EAGAIN) /* a device may say that it is ready and not be */
+            (void)poll(NULL, 0, NOT_READY_MS);
         if (n > 0) {
             from += n;
             size -= (uint64_t)n;

@@ -11,7 +11,7 @@ a() { "$rdmactl" -d "$work/a" "$@"; }
 
 share() { # FILE: sets $uri and $sharer; standard input is ours
     rm -f "$work/uri"
-    "$rdmactl" -d "$work/a" share "$1" <&0 >"$work/uri" 2>"$work/share.log" &
+    "$rdmactl" -d "$work/a" share --ttl 10m "$1" <&0 >"$work/uri" 2>"$work/share.log" &
     sharer=$!
     pids+=("$sharer")
     uri=$(first_line "$work/uri" "$sharer")
@@ -55,9 +55,9 @@ def is_told(p, what, number):
     if p.returncode != 1 or "interrupted after " not in said:
         sys.exit(f"FAILED: {what}: exit {p.returncode}: {said}")
 
-def await_full(fd):
+def await_full(p, fd):
     before = -1
-    while waiting(fd) == 0 or waiting(fd) != before: # and no more comes
+    while p.poll() is None and (waiting(fd) == 0 or waiting(fd) != before): # and no more comes
         before = waiting(fd)
         time.sleep(0.3)
 
@@ -78,7 +78,7 @@ for what in "pipe", "socket":
             s.close()
         p = fetch(there)
         os.close(there)
-        await_full(here)
+        await_full(p, here)
         if number:
             is_told(p, what, number)
         else:
@@ -90,14 +90,14 @@ with tempfile.TemporaryDirectory() as place:
     os.mkfifo(fifo)
     p = fetch(subprocess.DEVNULL, "-o", fifo)
     blocked = 0
-    while not blocked >> signal.SIGTERM - 1 & 1: # until then it simply dies of it
+    while p.poll() is None and not blocked >> signal.SIGTERM - 1 & 1: # until then it simply dies of it
         time.sleep(0.05)
         blocked = int(re.search(r"SigBlk:\s*(\w+)", open(f"/proc/{p.pid}/status").read())[1], 16)
     is_told(p, "a pipe without a reader", signal.SIGTERM)
     p = fetch(subprocess.DEVNULL, "-o", fifo)
     time.sleep(0.3)
     here = os.open(fifo, os.O_RDONLY)
-    await_full(here)
+    await_full(p, here)
     is_whole(p, lambda: os.read(here, 65536), "a pipe that is read late")
 PYTHON
 

@@ -311,6 +311,45 @@ Test(tree, a_file_that_is_replaced_is_ours_alone_until_it_is_whole) {
     remove_tree();
 }
 
+static const char part_of_out[] = "out.0123456789abcdef.part";
+
+/* A part of what is to replace somebody's file, with all its bytes. */
+static void fill_part(uid_t owner) {
+    struct target_terms file = {.bytes = 4, .sum = terms.sum};
+    make_tree();
+    cr_assert_eq(close(open("out", O_CREAT | O_WRONLY, 0600)), 0);
+    cr_assert_eq(chown("out", owner, (gid_t)-1), 0);
+    cr_assert_eq(target_open(&target, "out", &file), EXIT_GOOD);
+    cr_assert_eq(target_put(&target, 0, "data", 4), EXIT_GOOD);
+}
+
+Test(tree, a_file_that_is_gone_meanwhile_is_made_as_a_new_one) {
+    struct target_terms file = {.bytes = 4, .sum = terms.sum};
+    struct stat st;
+    mode_t mask = umask(027);
+    fill_part(geteuid());
+    target_discard(&target, true);
+    cr_assert_eq(unlink("out"), 0);
+    cr_assert_eq(target_open(&target, "out", &file), EXIT_GOOD);
+    cr_assert_eq(target_finish(&target), EXIT_GOOD);
+    cr_assert_eq(stat("out", &st), 0);
+    cr_expect_eq(st.st_mode & 0777, 0640, "%o", st.st_mode);
+    umask(mask);
+    remove_tree();
+}
+
+Test(tree, a_file_that_does_not_get_its_name_stays_ours) {
+    struct stat st;
+    fill_part(geteuid() ? geteuid() : 12345);
+    cr_assert_eq(unlink("out"), 0);
+    cr_assert_eq(mkdir("out", 0700), 0);
+    cr_assert_eq(target_finish(&target), EXIT_FAILED);
+    cr_assert_eq(stat(part_of_out, &st), 0);
+    cr_expect_eq(st.st_uid, geteuid(), "the next fetch does not go on there");
+    cr_expect_eq(st.st_mode & 0777, 0600, "%o", st.st_mode);
+    remove_tree();
+}
+
 Test(tree, a_part_of_a_file_that_is_not_ours_is_not_used) {
     struct target_terms file = {.bytes = 4, .sum = terms.sum};
     struct stat st;
