@@ -10,7 +10,7 @@ if(TARGET rdmad_fabric_tcp)
     LINK rdmad_fabric_tcp rdmad_test_support LABELS unit)
   rdmad_test(unit_tcp_aead unit/test_tcp_aead.c unit/tcp_pair.c
     LINK rdmad_fabric_tcp rdmad_test_support LABELS unit)
-  rdmad_test(unit_retransmit unit/test_retransmit.c unit/tcp_pair.c
+  rdmad_test(unit_retransmit unit/test_retransmit.c unit/tcp_pair.c unit/lease_rig.c unit/fake_plane.c
     LINK rdmad_peer rdmad_fabric_tcp rdmad_test_support LABELS unit)
   # Once more, encrypted.
   foreach(area ops revoke cancel hostile link messages long atomics share peers)
