@@ -151,9 +151,8 @@ void progress_end(struct progress *p, uint64_t done, uint64_t total);
 
 /* ---- tables (out.c) -------------------------------------------------------------------------- */
 
-/* A table whose columns are as wide as their widest cell; numbers stand right. A long cell ends
- * with
- * "...", but in the last column, which has all. */
+/* A table whose columns are as wide as their widest cell; numbers stand right. The last column has
+ * all of its text; elsewhere a long one ends in dots. */
 struct table;
 struct table *table_new(unsigned columns);
 void table_cell(struct table *t, bool right, const char *text); /* row by row */
