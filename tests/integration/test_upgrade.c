@@ -219,10 +219,11 @@ struct both {
 /* Who is slow waits longer for the other daemon: in the guest, beside other work, one has taken
  * four seconds to follow. */
 static void both_start(struct both *b) {
-    const unsigned ms = 15000 * test_patience();
+    const unsigned patience = test_patience();
     char patient[128];
     snprintf(patient, sizeof(patient),
-             "{\"peer\": {\"return_ms\": %u}, \"lease\": {\"attach_timeout_ms\": %u}}", ms, ms);
+             "{\"peer\": {\"return_ms\": %u}, \"lease\": {\"attach_timeout_ms\": %u}}",
+             15000 * patience, 5000 * patience);
     b->d[0] = start_with_settings("127.0.0.1", b->config[0], patient);
     b->d[1] = start_with_settings("127.0.0.2", b->config[1], patient);
     for (unsigned i = 0; i < 2; i++) /* they fork, so before there are threads */
