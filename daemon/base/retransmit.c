@@ -17,10 +17,10 @@
 #define PAUSE_MOST_MS 120000u
 
 bool retransmit_bound(int fd, uint64_t silence_ms) {
-    uint64_t fifth_ms = silence_ms / 5;
-    int saved = errno, pause_ms = fifth_ms < PAUSE_LEAST_MS  ? (int)PAUSE_LEAST_MS
-                                  : fifth_ms > PAUSE_MOST_MS ? (int)PAUSE_MOST_MS
-                                                             : (int)fifth_ms;
+    uint64_t tenth_ms = silence_ms / 10;
+    int saved = errno, pause_ms = tenth_ms < PAUSE_LEAST_MS  ? (int)PAUSE_LEAST_MS
+                                  : tenth_ms > PAUSE_MOST_MS ? (int)PAUSE_MOST_MS
+                                                             : (int)tenth_ms;
     bool known = setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &pause_ms, sizeof(pause_ms)) == 0;
     errno = saved;
     return known;

@@ -13,13 +13,13 @@
 #include <stdint.h>
 
 /* TCP_RTO_MAX_MS of a connected socket whose other end may be silent for so long: the pause is at
- * most a fifth of that, and a second if that is more. False: the kernel does not know it, and all
+ * most a tenth of that, and a second if that is more. False: the kernel does not know it, and all
  * is as before. errno stays.
  *
  * Linux counts how often it tries, 15 times (tcp_retries2 in tcp(7)), so the bound is one of the
- * whole time as well: three times the silence, but about 15 s of less than 5. Without a
- * TCP_USER_TIMEOUT, or to a receiver that has no room, that is when the connection breaks. On a way
- * of a longer round trip than the pause all is sent more often than it need be. */
+ * whole time as well: a little longer than the silence. Without a TCP_USER_TIMEOUT, or to a
+ * receiver that has no room, that is when the connection breaks. On a way of a longer round trip
+ * than the pause all is sent more often than it need be. */
 bool retransmit_bound(int fd, uint64_t silence_ms);
 
 #endif
