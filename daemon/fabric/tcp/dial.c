@@ -10,7 +10,6 @@
 #include "daemon/fabric/tcp/dial.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/base/retransmit.h"
 #include "daemon/base/undumped.h"
 #include "daemon/base/upper_fd.h"
 #include "daemon/fabric/tcp/answer.h"
@@ -118,7 +117,7 @@ static void dial_connected(struct tcp_conn *c) {
         conn_lose(c, RDMAD_E_UNREACHABLE, strerror(error));
         return;
     }
-    retransmit_bound(c->fd, c->tcp->env->settings->dead_peer_ns / NSEC_PER_MSEC);
+    socket_connected(c->fd, c->tcp->env->settings);
     uint8_t hello[HELLO_BYTES];
     hello_put(hello, l->token);
     ssize_t n = send(c->fd, hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);

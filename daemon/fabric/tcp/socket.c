@@ -3,7 +3,9 @@
  * socket.c - options of data connections: no delay, and a bound on silence.
  */
 #include "daemon/fabric/tcp/socket.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/retransmit.h"
 #include "daemon/base/upper_fd.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -57,4 +59,9 @@ int socket_prepare(int fd, const struct fabric_settings *s) {
                    socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3)
                ? RDMAD_E_SYSTEM
                : 0;
+}
+
+/* Not before: a connect is tried for as long as it was. */
+void socket_connected(int fd, const struct fabric_settings *s) {
+    retransmit_bound(fd, s->dead_peer_ns / NSEC_PER_MSEC);
 }

@@ -16,7 +16,6 @@
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/base/retransmit.h"
 #include "daemon/fabric/tcp/frame.h"
 #include "daemon/fabric/tcp/offer.h"
 #include "daemon/fabric/tcp/socket.h"
@@ -186,7 +185,7 @@ bool stranger_add(struct tcp *t, int fd, const struct sockaddr_storage *address)
         free(s);
         return false;
     }
-    retransmit_bound(fd, t->env->settings->dead_peer_ns / NSEC_PER_MSEC);
+    socket_connected(fd, t->env->settings);
     tcp_timer_at(t, s->expires_ns);
     list_append(&t->strangers, &s->node);
     if (++t->stranger_count > t->env->settings->max_strangers)
