@@ -109,6 +109,7 @@ bool args_user(const char *text, uint64_t *uid);
 /* Both report and return the exit code. code is "RDMAD_E_...". With -j the report is the document,
  * or goes to standard error if that is out. */
 int cli_fail(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_fail_errno(const char *what); /* a system call has failed, of that file */
 int cli_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What else is said on standard error, with or without -j, fit for a terminal. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

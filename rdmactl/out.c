@@ -3,6 +3,7 @@
  * out.c - errors, JSON, human numbers and tables.
  */
 #include "rdmactl/cli.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +128,10 @@ int cli_fail(const char *code, const char *format, ...) {
     cli_report(code, format, ap);
     va_end(ap);
     return EXIT_FAILED;
+}
+
+int cli_fail_errno(const char *what) {
+    return cli_fail("RDMAD_E_SYSTEM", "%s: %s", what, strerror(errno));
 }
 
 int cli_usage_error(const char *format, ...) {

@@ -27,7 +27,7 @@ int source_open(struct source *s) {
         s->file = "standard input";
     s->fd = input ? STDIN_FILENO : open(s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0 || fstat(s->fd, &st))
-        return cli_fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
+        return cli_fail_errno(s->file);
     s->directory = !input && S_ISDIR(st.st_mode);
     if (s->directory && s->raw)
         return cli_usage_error("%s is a directory: --raw is for a file", s->file);
@@ -75,15 +75,13 @@ static int read_some(struct source *s, int fd, const char *file, char *to, size_
     struct pollfd wait[2] = {{.fd = s->signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     *got = 0;
     if (poll(wait, 2, -1) < 0)
-        return errno == EINTR ? ARGS_RUN : cli_fail("RDMAD_E_SYSTEM", "poll: %s", strerror(errno));
+        return errno == EINTR ? ARGS_RUN : cli_fail_errno("poll");
     s->interrupted = wait[0].revents && signals_take(s->signals) != 0;
     if (s->interrupted)
         return EXIT_GOOD;
     ssize_t n = read(fd, to, room < READ_AT_ONCE ? room : READ_AT_ONCE);
     if (n < 0)
-        return errno == EINTR || errno == EAGAIN
-                   ? ARGS_RUN
-                   : cli_fail("RDMAD_E_SYSTEM", "%s: %s", file, strerror(errno));
+        return errno == EINTR || errno == EAGAIN ? ARGS_RUN : cli_fail_errno(file);
     *got = (size_t)n;
     return n ? ARGS_RUN : EXIT_GOOD;
 }
@@ -124,7 +122,7 @@ static int read_entry(struct source *s, const struct tree_entry *e) {
     snprintf(file, sizeof(file), "%s/%s", s->file, path);
     int fd = open_beneath(s->fd, path, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0)
-        return cli_fail("RDMAD_E_SYSTEM", "%s: %s", file, strerror(errno));
+        return cli_fail_errno(file);
     int code = fstat(fd, &st) || !S_ISREG(st.st_mode)
                    ? cli_fail("RDMAD_E_SYSTEM", "%s is no file any more", file)
                    : read_file(s, fd, file, e->offset, e->size);

@@ -17,10 +17,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static int fail_errno(const char *what) {
-    return cli_fail("RDMAD_E_SYSTEM", "%s: %s", what, strerror(errno));
-}
-
 /* path becomes what file is a link to, or file itself. */
 static int target_resolve(struct target *t, const char *file) {
     char real[PATH_MAX];
@@ -68,7 +64,7 @@ static int open_part(struct target *t, const struct target_terms *terms, mode_t 
     t->fd = open(t->temporary, O_CREAT | O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
     if (t->fd < 0 && (errno == EACCES || errno == ENOSPC || errno == EDQUOT || errno == ENOENT ||
                       errno == EROFS || errno == ENOTDIR)) {
-        int code = fail_errno(t->temporary);
+        int code = cli_fail_errno(t->temporary);
         t->temporary[0] = '\0';
         return code;
     }
@@ -91,13 +87,13 @@ static int open_temporary(struct target *t, mode_t mode) {
     memcpy(copy, t->path, sizeof(copy));
     t->fd = open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     if (t->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
-        return t->fd >= 0 ? EXIT_GOOD : fail_errno(t->path);
+        return t->fd >= 0 ? EXIT_GOOD : cli_fail_errno(t->path);
     snprintf(t->temporary, sizeof(t->temporary), "%.*s.%d.part", (int)sizeof(t->path) - 32, t->path,
              (int)getpid());
     t->fd = open(t->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
     if (t->fd >= 0)
         return EXIT_GOOD;
-    int code = fail_errno(t->temporary);
+    int code = cli_fail_errno(t->temporary);
     t->temporary[0] = '\0';
     return code;
 }
@@ -136,17 +132,21 @@ static int check_directory(const struct target *t) {
     return EXIT_GOOD;
 }
 
-/* A part that was there may be of a fetch to a place where there was another file, or none. */
-static int set_mode(const struct target *t, mode_t mode) {
+mode_t target_mask(void) {
     mode_t mask = umask(0);
     umask(mask);
-    return fchmod(t->fd, mode & ~mask) ? fail_errno(t->temporary) : EXIT_GOOD;
+    return mask;
+}
+
+/* A part that was there may be of a fetch to a place where there was another file, or none. */
+static int set_mode(const struct target *t, mode_t mode) {
+    return fchmod(t->fd, mode & ~target_mask()) ? cli_fail_errno(t->temporary) : EXIT_GOOD;
 }
 
 static int open_file(struct target *t, const char *file, const struct target_terms *terms) {
     t->replaces = !stat(file, &t->was);
     if (t->replaces && faccessat(AT_FDCWD, file, W_OK, AT_EACCESS))
-        return fail_errno(file); /* that its directory may be written is not meant by it */
+        return cli_fail_errno(file); /* that its directory may be written is not meant by it */
     mode_t mode = t->replaces ? 0600 : 0666;
     int code = target_resolve(t, file);
     if (!code)
@@ -182,7 +182,7 @@ int target_put(struct target *t, uint64_t offset, const void *data, uint64_t siz
     while (size) {
         ssize_t n = pwrite(t->fd, from, size, (off_t)offset);
         if (n < 0 && errno != EINTR)
-            return fail_errno(t->path);
+            return cli_fail_errno(t->path);
         if (n > 0) {
             from += n;
             offset += (uint64_t)n;
@@ -221,7 +221,7 @@ int target_finish(struct target *t) {
     if (t->stream)
         return EXIT_GOOD;
     if (t->replaces && keep_mode(t->fd, &t->was))
-        return fail_errno(t->path);
+        return cli_fail_errno(t->path);
     if (!t->temporary[0]) {
         /* A file without a name cannot replace one, so it takes a temporary name on the way. */
         char self[64];
@@ -229,7 +229,7 @@ int target_finish(struct target *t) {
         snprintf(t->temporary, sizeof(t->temporary), "%.*s.%d.part", (int)sizeof(t->path) - 32,
                  t->path, (int)getpid());
         if (linkat(AT_FDCWD, self, AT_FDCWD, t->temporary, AT_SYMLINK_FOLLOW)) {
-            int code = fail_errno(t->temporary);
+            int code = cli_fail_errno(t->temporary);
             t->temporary[0] = '\0';
             return code;
         }
@@ -239,7 +239,7 @@ int target_finish(struct target *t) {
      */
     int lock = dup(t->fd);
     bool failed = close(t->fd) || rename(t->temporary, t->path);
-    int code = failed ? fail_errno(t->path) : EXIT_GOOD;
+    int code = failed ? cli_fail_errno(t->path) : EXIT_GOOD;
     if (failed && t->replaces && lock >= 0)
         take_back(lock);
     if (lock >= 0)

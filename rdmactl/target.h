@@ -59,6 +59,7 @@ bool target_get(struct target *t, uint64_t offset, void *data, uint64_t size);
  * others later shows later. To allocate it all (fallocate) would cost half as much as to write it.
  */
 int target_room(const struct target *t, int fd, uint64_t bytes);
+mode_t target_mask(void);            /* umask, which can only be had by setting it: one thread */
 int target_finish(struct target *t); /* it gets its name */
 /* After an error; harmless after finish. keep: what there is may be of use; else it is removed. */
 void target_discard(struct target *t, bool keep);

@@ -11,16 +11,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define READER_MS 20   /* between two looks whether a pipe has a reader */
 #define NOT_READY_MS 1 /* before it is tried again */
-
-static int stream_fail(const struct target *t, int error) {
-    return cli_fail("RDMAD_E_SYSTEM", "%s: %s", t->path, strerror(error));
-}
 
 /* Waits until it can be written to, or so long (-1: for ever). */
 static int stream_wait(struct target *t, int timeout_ms, bool *ready) {
@@ -28,7 +23,7 @@ static int stream_wait(struct target *t, int timeout_ms, bool *ready) {
                              {.fd = t->fd, .events = POLLOUT}};
     *ready = false;
     if (poll(wait, 2, timeout_ms) < 0)
-        return errno == EINTR ? EXIT_GOOD : stream_fail(t, errno);
+        return errno == EINTR ? EXIT_GOOD : cli_fail_errno(t->path);
     t->interrupted = wait[0].revents && signals_take(t->signals) != 0;
     *ready = wait[1].revents != 0;
     return t->interrupted ? EXIT_FAILED : EXIT_GOOD;
@@ -41,7 +36,7 @@ static int stream_open_file(struct target *t, const char *file) {
     int flags = O_WRONLY | O_CLOEXEC | (is_pipe || S_ISCHR(st.st_mode) ? O_NONBLOCK : 0);
     while (!code && (t->fd = open(file, flags)) < 0) {
         if (!is_pipe || errno != ENXIO)
-            return stream_fail(t, errno);
+            return cli_fail_errno(t->path);
         code = stream_wait(t, READER_MS, &ready); /* nobody reads there yet */
     }
     return code;
@@ -78,7 +73,7 @@ int stream_target_put(struct target *t, const void *data, uint64_t size) {
             continue;
         ssize_t n = write(t->fd, from, size < t->at_once ? size : t->at_once);
         if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return stream_fail(t, errno);
+            return cli_fail_errno(t->path);
         if (n < 0 && errno == EAGAIN) /* a device may say that it is ready and not be */
             (void)poll(NULL, 0, NOT_READY_MS);
         if (n > 0) {

@@ -69,7 +69,7 @@ static int split(struct target *t, const char *file, const struct target_terms *
         t->tree->parent = open(slash == t->path ? "/" : t->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         *slash = '/';
     }
-    return t->tree->parent >= 0 ? EXIT_GOOD : fail_path(t->path, strerror(errno));
+    return t->tree->parent >= 0 ? EXIT_GOOD : cli_fail_errno(t->path);
 }
 
 static bool is_empty(int parent, const char *name) {
@@ -92,7 +92,7 @@ static int is_free(const struct target *t) {
     struct stat st;
     const struct tree_target *d = t->tree;
     if (fstatat(d->parent, d->name, &st, AT_SYMLINK_NOFOLLOW))
-        return errno == ENOENT ? EXIT_GOOD : fail_path(t->path, strerror(errno));
+        return errno == ENOENT ? EXIT_GOOD : cli_fail_errno(t->path);
     if (S_ISDIR(st.st_mode) && is_empty(d->parent, d->name))
         return EXIT_GOOD;
     return cli_fail("RDMAD_E_EXISTS",
@@ -106,11 +106,11 @@ static int open_root(struct target *t, bool resumable) {
     struct stat st;
     d->made = !mkdirat(d->parent, d->temporary, 0700);
     if (!d->made && !(resumable && errno == EEXIST))
-        return fail_path(t->temporary, strerror(errno));
+        return cli_fail_errno(t->temporary);
     t->resumed = !d->made;
     d->root = openat(d->parent, d->temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (d->root < 0 || fstat(d->root, &st))
-        return fail_path(t->temporary, strerror(errno));
+        return cli_fail_errno(t->temporary);
     if (st.st_uid != geteuid() || (st.st_mode & 077 && fchmod(d->root, 0700)))
         return fail_path(t->temporary,
                          "it belongs to somebody else; remove it, or fetch to another "
@@ -251,7 +251,7 @@ int tree_target_put(struct target *t, uint64_t offset, const void *data, uint64_
         size_t some = here(t->tree, offset, size, &at);
         ssize_t n = pwrite(t->tree->fd, from, some, at);
         if (n < 0 && errno != EINTR)
-            return fail_path(t->path, strerror(errno));
+            return cli_fail_errno(t->path);
         if (n > 0) {
             from += n;
             offset += (uint64_t)n;
@@ -283,8 +283,7 @@ bool tree_target_get(struct target *t, uint64_t offset, void *data, uint64_t siz
 int tree_target_finish(struct target *t) {
     char path[PATH_MAX];
     struct tree_target *d = t->tree;
-    mode_t mask = umask(0);
-    umask(mask);
+    const mode_t mask = target_mask();
     if (close_written(t))
         return EXIT_FAILED;
     /* From the last to the first: what is in a directory comes before it. */
@@ -299,7 +298,7 @@ int tree_target_finish(struct target *t) {
             return EXIT_FAILED;
     }
     if (fchmod(d->root, MODES & ~mask) || renameat(d->parent, d->temporary, d->parent, d->name))
-        return fail_path(t->path, strerror(errno));
+        return cli_fail_errno(t->path);
     d->made = false;
     t->temporary[0] = '\0';
     tree_target_discard(t, true);
