@@ -125,15 +125,19 @@ hang() {
     eventually is_stopped "$1"
 }
 
+# catches PID: rdmactl has come so far that it hears signals by itself.
+catches() { grep -qs '^sigmask:' /proc/"$1"/fdinfo/*; }
+
 # first_line FILE PID: waits for the first line of what PID writes to FILE.
 first_line() {
-    local tries line
+    local tries line last=0
     for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         if [ -e "$1" ] && IFS= read -r line <"$1"; then
             printf '%s\n' "$line"
             return
         fi
-        kill -0 "$2" 2>/dev/null || break
+        [ "$last" = 0 ] || break
+        kill -0 "$2" 2>/dev/null || last=1 # it may have written it since
         sleep 0.05
     done
     fail "$1: no line came"

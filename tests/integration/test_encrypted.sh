@@ -20,10 +20,12 @@ start() {
     start_as "$1" "$work/$2" "{\"fabric\": \"tcp\", \"tcp\": {\"encrypt\": \"$3\"}}"
 }
 
+n=0 # of the tries
 # try WHAT IDENTITIES OWNER LESSEE ENCRYPTION HEARD: both daemons with identities ("with" or "without") and these
 # settings; what link show says, and whether a tap hears the payload.
 try() {
-    local a=a$RANDOM b=b$RANDOM uri code=0
+    local a b uri code=0
+    n=$((n + 1)) a=a$n b=b$n
     echo "* $1"
     start "$a" "$2-a.id" "$3"
     start "$b" "$2-b.id" "$4"
@@ -39,7 +41,7 @@ try() {
     ctl "$a" bench serve --ttl 600s >"$work/$a.bench" 2>/dev/null &
     pids+=($!)
     uri=$(first_line "$work/$a.bench" $!)
-    ctl "$b" bench read -s 4096 -D 600s "${uri/127.0.0.1/127.0.0.3}" >"$work/$b.bench.log" 2>&1 &
+    "$rdmactl" -d "$work/$b" bench read -s 4096 -D 600s "${uri/127.0.0.1/127.0.0.3}" >"$work/$b.bench.log" 2>&1 &
     pids+=($!)
     for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         ctl "$b" -j link show >"$work/links"

@@ -26,10 +26,14 @@ refused() { # SENTENCE COMMAND...: it fails with exit code 1, in these words
 mkdir "$work/out"
 head -c 9000001 /dev/urandom >"$work/file"
 
+shared_checksum() {
+    eventually grep -q 'checksum [0-9a-f]\{32\}$' "$work/share.log" # it is told after the URI
+    sed -n 's/.*checksum //p' "$work/share.log"
+}
+
 echo "* the checksum that share tells is the one that fetch compares"
 share "$work/file"
-sum=$(sed -n 's/.*checksum //p' "$work/share.log")
-[ "${#sum}" = 32 ] || fail "share tells no checksum: $(<"$work/share.log")"
+sum=$(shared_checksum)
 b fetch "$uri" -o "$work/out/file" 2>"$work/said" || fail "$(<"$work/said")"
 grep -q "checksum $sum is right" "$work/said" || fail "fetch compares none: $(<"$work/said")"
 [ "$(b -j fetch "$uri" -o "$work/out/file" | field checksum)" = "$sum" ] || fail "-j has another"
@@ -96,7 +100,8 @@ b limit set "uid:$(id -u)" bytes_per_second=2500000 >/dev/null
 "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out/large" >"$work/said" 2>&1 &
 fetcher=$!
 eventually some_has_come
-session=$(b -j session show | python3 -c 'import json, sys; print(json.load(sys.stdin)["sessions"][0]["id"])')
+session=$(b -j session show | python3 -c 'import json, sys
+print(next(s["id"] for s in json.load(sys.stdin)["sessions"] if s["pid"] == int(sys.argv[1])))' "$fetcher")
 b session pause "$session" --why 'please wait' >/dev/null
 eventually grep -q '^rdmactl: .*please wait' "$work/said"
 b session resume "$session" >/dev/null
@@ -161,7 +166,7 @@ refused '--max-depth' b fetch --max-depth 2 "$uri" -o "$work/out/never"
 [ -z "$(find "$work/out" -name 'never*')" ] || fail "a refused directory leaves something"
 
 echo "* an interrupted directory goes on, too, and what was changed meanwhile is fetched anew"
-sum=$(sed -n 's/.*checksum //p' "$work/share.log")
+sum=$(shared_checksum)
 part=$work/out/twice.${sum:0:16}.part
 cp -r "$work/expected" "$part"
 chmod -R u+rwX "$part"

@@ -126,7 +126,7 @@ renewal() {
     identities >"$work/was"
     ctl "$2" reload >/dev/null
     eventually says "$3" "next certificate is not got from $4"
-    says "$work/a.log" "cannot write $disk/alpha.id/issued/$1.crt: $no_room" || fail "not where the CA is"
+    eventually says "$work/a.log" "cannot write $disk/alpha.id/issued/$1.crt: $no_room" # where the CA is
     identities >"$work/is"
     diff "$work/was" "$work/is" || fail "files have changed"
     empty

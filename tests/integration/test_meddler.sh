@@ -71,5 +71,8 @@ echo "* left alone they work"
 for name in a b; do
     kill -0 "${pid_of[$name]}" || fail "daemon $name ended"
 done
-ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
+for ((tries = 0; ; tries++)); do # a second without the processor ends a connection here
+    ! ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || break
+    [ "$tries" -lt 4 ] || fail "$(<"$work/said")"
+done
 cmp "$work/shared" "$work/fetched" || fail "other bytes"

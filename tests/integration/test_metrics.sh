@@ -181,7 +181,7 @@ echo "* by HTTP, however somebody behaves"
 echo "* for a scraper on another machine, by the units that docs/OPERATIONS.md has"
 proxy=$(sed -n 's/^ExecStart=//p' "$RDMAD_SOURCE/deploy/prometheus/rdmad-metrics.service")
 if command -v systemd-socket-activate >/dev/null && [ -x "${proxy%% *}" ]; then
-    port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    keep_port
     # shellcheck disable=SC2086 # a command with options
     systemd-socket-activate -l "127.0.0.1:$port" ${proxy/\/run\/rdmad/$work/both} 2>"$work/proxy.log" &
     pids+=($!)

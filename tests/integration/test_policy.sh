@@ -122,7 +122,8 @@ echo "* each ends its own, and what is another's is not there"
 lease_of() { root -j lease show | python3 -c 'import json, sys
 print(next(r["id"] for r in json.load(sys.stdin)["leases"] if r["uid"] == int(sys.argv[1])))' "$1"; }
 session_of() { root -j session show | python3 -c 'import json, sys
-print(next(r["id"] for r in json.load(sys.stdin)["sessions"] if r["uid"] == int(sys.argv[1])))' "$1"; }
+print(next(r["id"] for r in json.load(sys.stdin)["sessions"]
+           if r["uid"] == int(sys.argv[1]) and r["state"] != "closing"))' "$1"; }
 # events_of UID WHAT CAUSE: the texts of such events, as root is told of them.
 events_of() { root -j events | python3 -c 'import json, sys
 for e in json.load(sys.stdin)["events"]:

@@ -40,10 +40,14 @@ for dir in "$work/on-disk" "$shm"; do # what is in memory goes when the machine 
 done
 rmdir "$shm"
 has 'd["config"]["runtime_dir"].endswith("/a")' "$(a -j config show)"
+rest() { # those of doctor have gone
+    a -j session show >"$work/said" && python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["sessions"] != [])' "$work/said"
+}
+eventually rest
 code 0 a top -b -n 1 -i 100ms
 has 'd["sessions"] == d["users"] == []' "$(a -j top -i 100ms)"
 code 0 a user show
-has 'all(u["sessions"] == 0 for u in d["users"])' "$(a -j user show)" # those of doctor have gone
+has 'all(u["sessions"] == 0 for u in d["users"])' "$(a -j user show)"
 a metrics >"$work/metrics"
 grep -q '^rdmad_ops_total 0$' "$work/metrics" || fail "metrics"
 

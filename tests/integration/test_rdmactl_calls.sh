@@ -103,7 +103,6 @@ done
 
 echo "* with -j there is a document, too, when it is interrupted before there is anything to tell"
 mkfifo "$work/endless"
-catches() { cat "/proc/$1/fdinfo/"* 2>/dev/null | grep -q '^sigmask:'; }
 for what in "share -" "top -i 1h"; do
     # shellcheck disable=SC2086 # words
     "$rdmactl" -d "$work/a" -j $what <>"$work/endless" >"$work/document" 2>"$work/said" &

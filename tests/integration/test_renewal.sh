@@ -63,6 +63,7 @@ load=$!
 pids+=("$load")
 exec 9>"$work/stop"
 first_line "$work/rounds" "$load" >/dev/null
+eventually has "$work/a.log" 'is up, accepted'
 goes_on
 
 echo "* it is renewed by itself, and the one before expires"

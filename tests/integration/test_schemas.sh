@@ -82,7 +82,7 @@ look none config check -- "$work/none.json"
 
 echo "* a cluster, and nothing on it"
 when='with nothing on it'
-port=$(/usr/bin/python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+keep_port
 mkdir "$work/a" "$work/b"
 run clear 127.0.0.1:0
 looks clear
@@ -172,9 +172,10 @@ good a cluster show -- --identity "$work/a.id"
 look b lease revoke -- 4711
 look b why -- lease 4711
 "$rdmactl" -d "$work/b" bench serve --ttl 60s >/dev/null 2>&1 & # those of before may have ended
-pids+=($!)
-eventually becomes b session show 'd["sessions"] != []'
-session=$(value 'd["sessions"][0]["id"]')
+server=$!
+pids+=("$server")
+eventually becomes b session show "any(s['pid'] == $server for s in d['sessions'])"
+session=$(value "[s['id'] for s in d['sessions'] if s['pid'] == $server][0]")
 good b session kick -- "$session"
 looks b
 

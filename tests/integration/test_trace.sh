@@ -168,10 +168,12 @@ for n in 1 2 3 4; do
     eventually shown
 done
 kill -KILL "${tracers[@]}"
+wait "${tracers[@]}" 2>/dev/null || true # so that each place is free before somebody asks for one
 is_free() { "$rdmactl" -d "$work/c" trace --for 10ms >/dev/null 2>&1; }
 eventually is_free
 for n in 5 6 7 8; do start_tracer "$n"; done
 kill -TERM "${tracers[@]:4}"
+wait "${tracers[@]:4}" 2>/dev/null || true
 # The daemon ends in order while somebody traces.
 eventually is_free
 start_tracer 9

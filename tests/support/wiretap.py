@@ -129,12 +129,13 @@ class Meddler(Tap):
 
 
 ETH_P_ALL = 3
+SO_RCVBUFFORCE = 33
 
 
 def sniff(interface, path):
     with open(path, "wb", buffering=0) as out, \
             socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)) as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 26)
+        s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)  # it may not get the processor for a while
         s.bind((interface, ETH_P_ALL))
         print("ready", flush=True)
         while True:
