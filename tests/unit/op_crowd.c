@@ -147,6 +147,7 @@ void forget_share(uid_t uid) {
 }
 
 struct done ratio_of(unsigned turns) {
+    turns = RIG_COUNT(turns);
     saturate(turns / 4);
     struct done a = crowd_done(&alice), b = crowd_done(&bob);
     saturate(turns);

@@ -69,7 +69,7 @@ struct done {
 };
 struct done session_done(const struct source *s);
 struct done crowd_done(const struct crowd *crowd);
-/* What alice got for each that bob got, after both have begun. */
+/* What alice got for each that bob got in RIG_COUNT(turns), after both have begun. */
 struct done ratio_of(unsigned turns);
 void is_about(double ratio, double wanted);
 

@@ -53,7 +53,7 @@ static struct source *beside_bob(void) {
 /* What bob got for each that the session got. */
 static struct done bob_to(const struct source *s, unsigned turns) {
     struct done a = session_done(s), b = session_done(&bob.of[0]);
-    saturate(turns);
+    saturate(RIG_COUNT(turns));
     struct done x = session_done(s), y = session_done(&bob.of[0]);
     return (struct done){(y.ops - b.ops) / (x.ops - a.ops),
                          (y.bytes - b.bytes) / (x.bytes - a.bytes)};
@@ -75,11 +75,11 @@ Test(elsewhere, nor_with_small_ops) {
 
 Test(elsewhere, what_was_there_is_forgotten_when_it_is_over) {
     alice_at_both(2, 100, RDMAD_OP_WRITE, 64 * 1024);
-    saturate(4000);
+    saturate(RIG_COUNT(4000));
     struct crowd both_sessions = alice;
     alice.of = beside_bob();
     alice.sessions = 1;
-    saturate(2000);
+    saturate(RIG_COUNT(2000));
     is_about(bob_to(alice.of, 4000).bytes, 1);
     alice = both_sessions;
     crowds_down();
@@ -87,7 +87,7 @@ Test(elsewhere, what_was_there_is_forgotten_when_it_is_over) {
 
 Test(elsewhere, who_has_one_worker_pays_what_it_costs) {
     both(1, 1, RDMAD_OP_WRITE, LOCAL, 64 * 1024);
-    saturate(4000);
+    saturate(RIG_COUNT(4000));
     list_for_each (pos, &rig.plane[HERE]->worker[0].users)
         cr_assert_eq(list_entry(pos, struct op_user, node)->elsewhere.times, ELSEWHERE_ONCE);
     list_for_each (pos, &rig.plane[HERE]->worker[1].users)
