@@ -146,20 +146,30 @@ static unsigned count_open(void) {
     return n;
 }
 
-/* A program that asks again and again makes a connection for each. */
-Test(ctl_turns, who_has_its_answer_and_goes_leaves_its_place_at_once) {
-    const unsigned before = count_open();
+/* Who has an answer goes. False when that took so long that its user may have rested since. */
+static bool has_its_answer_and_goes(void) {
+    const unsigned before = burnt;
     char answer[256];
     int fd = dial();
-    burn_ns = 300 * NSEC_PER_MSEC;
     order(fd, CALL("1", "burn"), 1);
-    until_burnt(1);
+    until_burnt(before + 1);
     while (recv(fd, answer, sizeof(answer), MSG_DONTWAIT) <= 0)
         event_base_loop(st.base, EVLOOP_NONBLOCK);
     close(fd);
     for (int i = 0; i < 20; i++)
         event_base_loop(st.base, EVLOOP_NONBLOCK);
-    cr_expect_lt(clock_now_ns(), burnt_ns + burn_ns / 2, "skipped: the machine stood still");
+    return clock_now_ns() < burnt_ns + burn_ns / 2;
+}
+
+/* A program that asks again and again makes a connection for each. */
+Test(ctl_turns, who_has_its_answer_and_goes_leaves_its_place_at_once) {
+    enum { TRIES = 5 };
+    const unsigned before = count_open();
+    unsigned tries = 1;
+    burn_ns = 300 * NSEC_PER_MSEC;
+    while (!has_its_answer_and_goes())
+        if (tries++ == TRIES)
+            cr_skip_test("the machine stood still each time");
     cr_expect_eq(count_open(), before, "it has its place while its user rests");
 }
 
