@@ -203,17 +203,17 @@ Test(tcp_ops, another_peers_key_opens_nothing_a_thousand_times) {
 Test(tcp_ops, a_window_ends_at_its_deadline_and_lives_on_when_extended) {
     struct pair p;
     pair_open(&p, MIB);
-    uint64_t second = clock_now_ns() + NSEC_PER_SEC;
-    fabric_tcp.window_extend(p.window, second);
+    uint64_t end = clock_now_ns() + 30 * NSEC_PER_SEC;
+    fabric_tcp.window_extend(p.window, end);
     struct top op;
     op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, 64);
     cr_assert_eq(op_run(&p, &op), RDMAD_OK);
-    p.owner.skew_ns = NSEC_PER_SEC;
+    p.owner.skew_ns = 30 * NSEC_PER_SEC;
     op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, 64);
     cr_assert_eq(op_run(&p, &op), RDMAD_E_LEASE_EXPIRED);
     op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 100000);
     cr_assert_eq(op_run(&p, &op), RDMAD_E_LEASE_EXPIRED);
-    fabric_tcp.window_extend(p.window, second + 60 * NSEC_PER_SEC);
+    fabric_tcp.window_extend(p.window, end + 60 * NSEC_PER_SEC);
     op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 100000);
     cr_assert_eq(op_run(&p, &op), RDMAD_OK);
     cr_assert_eq(p.audit.refused, 2);
