@@ -260,7 +260,7 @@ void away_without_patience(uint16_t slow_type, void *(*call)(void *), void *arg)
     pthread_t t;
     away_go();
     away.slow_type = slow_type;
-    s->call_timeout_ns = UINT64_C(200000000);
+    s->call_timeout_ns = 2 * UINT64_C(1000000000); /* since the call, and the daemon comes then */
     pthread_create(&t, NULL, call, arg);
     fake_come_back(&fake);
     pthread_join(t, NULL);

@@ -262,7 +262,7 @@ Test(ring_again, who_looks_for_completions_does_not_wait_for_a_daemon_that_hangs
         cr_expect_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN);
         cr_expect_eq(rdmad_ring_arm(ring), 0);
         cr_expect_eq(rdmad_ring_wait(ring, 20, &cqe), RDMAD_E_TIMEOUT);
-        cr_expect_lt(rdmad_monotonic_ns() - began, 1000 * RDMAD_NS_PER_MS);
+        cr_expect_lt(rdmad_monotonic_ns() - began, 10000 * RDMAD_NS_PER_MS);
     }
     cr_expect_eq(asks_now(), 1, "it was asked %u times", asks_now());
     answer_late();

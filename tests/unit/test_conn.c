@@ -219,11 +219,13 @@ Test(conn, packets_with_and_without_descriptors_keep_their_order) {
     cr_assert_eq(last_nfds, 1);
 }
 
+#define LINGER_S 60
+
 /* A socket whose peer does not take what was written to it, and whose close waits for that. */
 static int lingering_socket(void) {
     static char much[65536];
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct linger wait = {.l_onoff = 1, .l_linger = 20};
+    struct linger wait = {.l_onoff = 1, .l_linger = LINGER_S};
     socklen_t size = sizeof(at);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -261,7 +263,7 @@ Test(conn, a_descriptor_whose_close_waits_holds_up_nobody) {
         close(fd);
     }
     turn_until(&packets, 2);
-    cr_expect_lt(seconds() - before, 5);
+    cr_expect_lt(seconds() - before, LINGER_S / 2);
 }
 
 Test(conn, nor_does_one_in_a_packet_that_nobody_read) {
@@ -275,7 +277,7 @@ Test(conn, nor_does_one_in_a_packet_that_nobody_read) {
     turn();
     cr_expect_null(conn);
     cr_expect_eq(packets, 0);
-    cr_expect_lt(seconds() - before, 5);
+    cr_expect_lt(seconds() - before, LINGER_S / 2);
     cr_expect_eq(open_fds(0), fds_before, "the listener, less the connection");
 }
 
