@@ -235,64 +235,76 @@ static void requests_have_a_rate_by_user(void) {
 }
 
 /* So many come at once, and one at least is told why it is turned away; which of them is a matter
- * of milliseconds. All are closed. */
-static void expect_some_turned_away(const char *dir, unsigned count) {
+ * of milliseconds. All are closed. False when nobody hears anything. */
+static bool some_are_turned_away(const char *dir, unsigned count) {
     struct pollfd fd[COME_AT_ONCE];
     unsigned told = 0;
     CHECK(count <= COME_AT_ONCE, "%u", count);
     for (unsigned i = 0; i < count; i++)
         fd[i] = (struct pollfd){.fd = raw_connect(dir), .events = POLLIN};
-    CHECK(poll(fd, count, (int)TEST_PATIENCE_MS) > 0, "who is turned away hears nothing");
+    if (poll(fd, count, (int)TEST_PATIENCE_MS) == 0)
+        return false;
     while (!(fd[told].revents & POLLIN))
         told++;
     raw_expect_told_away(fd[told].fd, RDMAD_E_LIMIT, "far more requests a second");
     for (unsigned i = 0; i < count; i++)
         close(fd[i].fd);
+    return true;
 }
 
-static void as_greedy(void (*act)(const char *dir), const char *dir) {
+/* Whether it did that. */
+static bool as_greedy(bool (*act)(const char *dir), const char *dir) {
+    enum { DONE, NOT_DONE = 100 };
     int status;
     pid_t pid = fork();
     if (!pid) {
         become(GREEDY);
-        act(dir);
+        bool done = act(dir);
         fflush(stdout);
-        _exit(0);
+        _exit(done ? DONE : NOT_DONE);
     }
-    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a user was not held to its rate");
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "a user has died");
+    CHECK(WEXITSTATUS(status) == DONE || WEXITSTATUS(status) == NOT_DONE, "see above");
+    return WEXITSTATUS(status) == DONE;
 }
 
-static void come_one_after_the_other(const char *dir) {
+static bool come_one_after_the_other(const char *dir) {
     enum { COME = 15 };
     uint64_t from = now_ms();
     for (unsigned i = 0; i < COME; i++)
         close(raw_session(dir)); /* two requests each, ten of them at once */
     uint64_t took = now_ms() - from;
     printf("  %u sessions one after the other took %u ms\n", COME, (unsigned)took);
-    CHECK(took > 1500, "%u sessions took %u ms at ten requests a second", COME, (unsigned)took);
+    return took > 1500;
 }
 
-static void come_at_once(const char *dir) {
-    expect_some_turned_away(dir, COME_AT_ONCE);
+static bool come_at_once(const char *dir) {
+    return some_are_turned_away(dir, COME_AT_ONCE);
 }
 
 /* Fewer than who owes nothing may be. */
-static void come_again(const char *dir) {
-    expect_some_turned_away(dir, 40);
+static bool come_again(const char *dir) {
+    return some_are_turned_away(dir, 40);
 }
 
 /* Coming is a request, too, and who goes takes along what it owes. At ten a second fifty that come
- * at once are as far ahead as one may be. */
+ * at once are as far ahead as one may be. On a busy machine that may be over when they come again:
+ * then it is tried again. */
 static void who_comes_and_goes_has_the_same_rate(void) {
+    enum { TRIES = 5 };
+    unsigned tries = 0;
     if (geteuid() != 0)
         skip("only root can be several users");
     struct tdaemon *d = start(", \"policy\": {\"users\": [{\"match\": {\"uid\": 65528}, "
                               "\"limits\": {\"calls_per_second_per_uid\": 10}}]}");
     json_t *before = tdaemon_objects(d);
-    as_greedy(come_one_after_the_other, tdaemon_dir(d));
-    as_greedy(come_at_once, tdaemon_dir(d));
-    tdaemon_expect_objects(d, before); /* all have gone */
-    as_greedy(come_again, tdaemon_dir(d));
+    CHECK(as_greedy(come_one_after_the_other, tdaemon_dir(d)), "a user was not held to its rate");
+    do {
+        CHECK(tries++ < TRIES, "who has gone owes nothing");
+        CHECK(as_greedy(come_at_once, tdaemon_dir(d)), "who is turned away hears nothing");
+        tdaemon_expect_objects(d, json_incref(before)); /* all have gone */
+    } while (!as_greedy(come_again, tdaemon_dir(d)));
+    json_decref(before);
     close(raw_session(tdaemon_dir(d)));
     tdaemon_stop(d);
 }
