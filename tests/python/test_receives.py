@@ -94,7 +94,7 @@ class Slow(Channels):
         self.assertEqual((failed, self.box), ([], self.out))
 
     def test_the_callers_time_ends_it_and_the_next_receive_has_it_whole(self):
-        allow(LARGE // 2)
+        allow(LARGE // 20)
         sender, failed = self.begin(self.near.send, self.out)
         with self.assertRaises(TimeoutError) as caught:
             self.far.recv(self.box, 2 * UNTIL_SIGNALS)
