@@ -16,3 +16,16 @@ int open_patient(const struct tdaemon *d, int64_t call_timeout_ms, rdmad_session
     options.call_timeout_ms = call_timeout_ms;
     return rdmad_open(&options, out);
 }
+
+bool hang_done(int rc) {
+    CHECK(rc == 0 || rc == RDMAD_E_TIMEOUT || rc == RDMAD_E_DAEMON_LOST, "%s", rdmad_errname(rc));
+    return rc == 0;
+}
+
+void hang_again(rdmad_session *s, unsigned *tries) {
+    enum { TRIES = 5 };
+    CHECK(++*tries < TRIES, "a daemon that runs seems to hang each time");
+    printf("  a daemon that runs seemed to hang: once more\n");
+    if (s)
+        rdmad_close(s);
+}
