@@ -5,6 +5,7 @@
  * they held before.
  */
 #include "tests/support/client.h"
+#include "tests/support/hang.h"
 
 #include <pthread.h>
 #include <rdmad/rdmad.h>
@@ -22,7 +23,6 @@ static json_t *before_b, *before_a;
 static rdmad_session *b;
 static rdmad_service *service;
 static char uri[RDMAD_URI_MAX + 1];
-static const char *settings; /* of b's daemon, if it has any */
 
 static void *buffer_of(rdmad_session *s) {
     rdmad_pool *pool;
@@ -34,16 +34,21 @@ static json_t *lasting_objects(struct tdaemon *d) {
     return da != db ? tdaemon_objects_of_clients(d) : tdaemon_objects(d);
 }
 
-static void up(bool two, uint32_t backlog) {
+/* config: the settings of b's daemon, or NULL. */
+static void up_with(const char *config, int64_t call_timeout_ms, bool two, uint32_t backlog) {
     struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
     terms.backlog = backlog;
-    db = tdaemon_start("127.0.0.1", settings ? (const char *[]){"--config", settings, NULL} : NULL);
+    db = tdaemon_start("127.0.0.1", config ? (const char *[]){"--config", config, NULL} : NULL);
     da = two ? tdaemon_start("127.0.0.2", NULL) : db;
     before_b = lasting_objects(db);
     before_a = lasting_objects(da);
-    b = client_open(db);
+    CHECK(!open_patient(db, call_timeout_ms, &b), "%s", rdmad_last_error(NULL));
     CHECK(!rdmad_listen(b, "here", &terms, &service), "%s", rdmad_last_error(b));
     snprintf(uri, sizeof(uri), "%s", rdmad_service_uri(service));
+}
+
+static void up(bool two, uint32_t backlog) {
+    up_with(NULL, 0, two, backlog);
 }
 
 static void down(void) {
@@ -523,7 +528,8 @@ static void *receiving(void *arg) {
     return NULL;
 }
 
-static void up_patiently(void) {
+/* The daemon waits for long, and the session but shortly for the next one. */
+static void up_to_be_stopped(void) {
     char path[128];
     const char *tmp = getenv("TMPDIR");
     snprintf(path, sizeof(path), "%s/patient.json", tmp ? tmp : "/tmp");
@@ -531,16 +537,14 @@ static void up_patiently(void) {
     CHECK(f && fputs("{\"drain_timeout_ms\": 60000, \"peer\": {\"return_ms\": 5000}}\n", f) >= 0 &&
               !fclose(f),
           "%s", path);
-    settings = path;
-    up(true, 0);
-    settings = NULL;
+    up_with(path, 3000, true, 0);
     unlink(path);
 }
 
 /* Receives that wait for something are nothing that a daemon waits for. */
 static void a_daemon_that_stops_ends_its_channels_at_once(void) {
     struct caller c;
-    up_patiently();
+    up_to_be_stopped();
     struct caller at_b = {.session = b, .channel = open_channel(&c)};
     CHECK(!pthread_create(&c.thread, NULL, receiving, &c), "no thread");
     CHECK(!pthread_create(&at_b.thread, NULL, receiving, &at_b), "no thread");
