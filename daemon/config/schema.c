@@ -79,7 +79,8 @@ const struct setting settings[] = {
            "The longest that a worker looks for new work before it sleeps, when that has paid off "
            "lately."),
     NUMBER("spin.client_us", client_spin_us, 0, 1000000, 200, "us", RELOAD,
-           "What clients are advised to spin for at most before they sleep."),
+           "What clients are advised to spin for at most before they sleep; librdmad spins for no "
+           "more than 10000 us."),
 
     NUMBER("op.default_timeout_ms", op_default_timeout_ms, 1, 60 * MINUTES, 10000, "ms", RESTART,
            "Deadline of an op whose client did not set one. Longer ones are cut to an hour."),
@@ -210,7 +211,7 @@ const struct setting settings[] = {
     NUMBER("tcp.data_port", tcp_data_port, 0, 65535, 0, "", RESTART,
            "Where data connections arrive, on the host of listen; with fabric verbs those of peers "
            "without it (peer.fallback_tcp). 0: any free port. With several workers each has its "
-           "own, so leave it 0."),
+           "own, so it must be 0 then, and a firewall has to let in net.ipv4.ip_local_port_range."),
     NUMBER("tcp.dead_peer_ms", tcp_dead_peer_ms, 10, 60 * MINUTES, 5000, "ms", RESTART,
            "Silence with ops outstanding after which a link is lost."),
     NUMBER("tcp.connect_timeout_ms", tcp_connect_timeout_ms, 1, 10 * MINUTES, 5000, "ms", RESTART,

@@ -119,8 +119,8 @@
  * RDMAD_E_URI: It has to read rdmad://HOST:PORT/lease/ID?key=KEY, rdmad://HOST:PORT/NAME or
  * rdmad:///NAME. Quote it in a shell.
  *
- * RDMAD_E_NAME: A name has 1 to 63 letters, digits and _ . -; the sentence says what is wrong with
- * this one.
+ * RDMAD_E_NAME: A name has 1 to 63 letters, digits and _ . -, does not start with a dot and is not
+ * "lease"; the sentence says what is wrong with this one.
  *
  * RDMAD_E_EXISTS: Somebody has published that name, or a directory to fetch to is there: choose
  * another, or end the old one (`rdmactl lease show`, `rdmactl service show`).
@@ -156,11 +156,14 @@
  * RDMAD_E_UNREACHABLE: The owner's daemon cannot be reached at that address: is it running, does
  * it listen there (`rdmactl status`), does a firewall drop it? `rdmactl peer add HOST:PORT` tries.
  *
- * RDMAD_E_PEER_LOST: The connection to the other daemon broke. It is made anew by itself: attach
- * again, and look at rdmad_last_outcome for what was on its way.
+ * RDMAD_E_PEER_LOST: The connection to the other daemon broke; it is made anew by itself. Of an op:
+ * cqe->outcome, or rdmad_last_outcome, says what is known of it; the handle stays, and the op may
+ * be tried again. Attach again only when the lease has ended (RDMAD_EVENT_LEASE_ENDED).
  *
- * RDMAD_E_DAEMON_LOST: The daemon ended, or ended the session, and it did not come back in time.
- * Open a new session. systemctl status rdmad, or its log, says why it ended.
+ * RDMAD_E_DAEMON_LOST: Of an op: the daemon that had taken it ended, and its outcome says what is
+ * known; the session goes on with the next daemon. Of any other call, or with
+ * RDMAD_EVENT_SESSION_LOST: the session is lost; open a new one. systemctl status rdmad, or its
+ * log, says why the daemon ended.
  *
  * RDMAD_E_NO_DAEMON: Start rdmad (systemctl start rdmad), or name its runtime directory
  * (RDMAD_RUNTIME_DIR, options.runtime_dir, -d). If it runs, its socket may not be opened by this

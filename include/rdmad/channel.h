@@ -17,7 +17,7 @@ extern "C" {
 
 struct rdmad_service_terms {
     size_t size;            /* sizeof(struct rdmad_service_terms), set by its INIT */
-    uint32_t backlog;       /* connections that wait for accept; 0: 16 */
+    uint32_t backlog;       /* connections that wait for accept, up to 1024; 0: 16 */
     uint32_t scope;         /* who may connect and request: enum rdmad_scope */
     uint32_t scope_uid;     /* with RDMAD_SCOPE_UID */
     uint32_t max_rights;    /* of a requested lease: RDMAD_RIGHT_*; 0: all but DELEGATE */
@@ -133,7 +133,8 @@ struct rdmad_channel_audit {
 #define RDMAD_CHANNEL_AUDIT_INIT \
     { sizeof(struct rdmad_channel_audit), 0, 0, 0, 0, 0 }
 /* Asks the daemon what went through this end; until it is closed here.
- * Errors: RDMAD_E_CLOSED: the channel is closed. */
+ * Errors: RDMAD_E_HANDLE: the daemon has it no more, as after a resume. One that the other end has
+ * closed is no error. */
 RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
 
 /*
@@ -149,8 +150,9 @@ RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_chann
  * silent. What was asked for before counts no more.
  * Errors: RDMAD_E_INVAL: flags has something else than RDMAD_KEEPALIVE_ENDS. RDMAD_E_RANGE: ms is
  * neither 0 nor from 500 to 3,600,000. RDMAD_E_LIMIT: a user's channels ask 2000 times a second at
- * most, each four times in ms or once a second, whichever is more. RDMAD_E_CLOSED: the channel is
- * closed. RDMAD_E_TYPE: the daemon is an older one and has no keep-alive. */
+ * most, each four times in ms or once a second, whichever is more. RDMAD_E_HANDLE: the daemon
+ * has it no more, as after a resume; one that the other end has closed is no error. RDMAD_E_TYPE:
+ * the daemon is an older one and has no keep-alive. */
 #define RDMAD_KEEPALIVE_ENDS \
     1u /* the channel ends with RDMAD_E_TIMEOUT; else RDMAD_EVENT_CHANNEL_SILENT */
 RDMAD_API int rdmad_channel_keepalive(rdmad_channel *channel, uint64_t ms, unsigned flags);

@@ -129,7 +129,8 @@ struct rdmad_options {
     const char *runtime_dir; /* NULL: $RDMAD_RUNTIME_DIR, /run/rdmad, or the user's own */
     const char *name; /* shown to operators, _ for what no name may have; NULL: the program's */
     uint32_t ring_entries;   /* of the blocking calls' ring, up to RDMAD_RING_MAX_ENTRIES; 0: 64 */
-    int64_t spin_us;         /* spin this long before sleeping; -1: as the daemon advises */
+    int64_t spin_us;         /* spin this long before sleeping, 10,000 at most; -1: as the daemon
+                                advises */
     int64_t call_timeout_ms; /* how long the daemon may be silent when it was asked something, by a
                                 call or by who waits (above); 0: 30 s, -1: for ever */
     int64_t resume; /* 1: the session outlives its daemon, see rdmad_open; 0: it does not */
@@ -295,8 +296,8 @@ RDMAD_API int rdmad_pool_destroy(rdmad_pool *pool);
  * has data in it uses rdmad_pool_base instead. RDMAD_E_FDS, RDMAD_E_PERM tell what is wrong with a
  * descriptor. Huge pages cannot be imported; rdmad_pool_create makes pools of them. On success *out
  * is the caller's to rdmad_pool_destroy, which leaves the memory to whoever else has mapped it.
- * Errors: RDMAD_E_UNSUPPORTED: this machine or daemon cannot import. RDMAD_E_LIMIT, RDMAD_E_NOMEM
- * as of rdmad_pool_create. */
+ * Errors: RDMAD_E_UNSUPPORTED: this machine or daemon cannot import. RDMAD_E_INVAL: its size is no
+ * multiple of a page. RDMAD_E_LIMIT, RDMAD_E_NOMEM as of rdmad_pool_create. */
 RDMAD_API int rdmad_pool_import(rdmad_session *session, int fd, rdmad_pool **out);
 /* The pool's bytes: what was asked for, rounded up to pages. */
 RDMAD_API size_t rdmad_pool_size(const rdmad_pool *pool);
@@ -323,7 +324,7 @@ RDMAD_API void rdmad_free(rdmad_pool *pool, void *piece);
 
 struct rdmad_lease_terms {
     size_t size;           /* sizeof(struct rdmad_lease_terms), set by RDMAD_LEASE_TERMS_INIT */
-    uint64_t ttl_ms;       /* 0: 60,000 */
+    uint64_t ttl_ms;       /* 0: 60,000; delegated what is left, requested what the service gives */
     uint32_t rights;       /* RDMAD_RIGHT_*; 0: READ and WRITE */
     uint32_t scope;        /* enum rdmad_scope */
     uint32_t scope_uid;    /* with RDMAD_SCOPE_UID */
@@ -332,7 +333,7 @@ struct rdmad_lease_terms {
      * only a daemon that has proven it by a certificate. */
     const char *scope_peer;
     const char *name;    /* publish under this name; NULL: not published */
-    uint32_t flags;      /* RDMAD_LEASE_* */
+    uint32_t flags;      /* RDMAD_LEASE_*; with any ttl_ms is at least 1000 */
     uint32_t ends_after; /* it ends when so many lessees have released it; 0: however many */
 };
 #define RDMAD_LEASE_TERMS_INIT \
@@ -347,8 +348,8 @@ struct rdmad_lease_terms {
  * terms.name is not valid. RDMAD_E_EXISTS: the name is taken. RDMAD_E_PERM: the policy lets this
  * user not publish it. RDMAD_E_ALIGN: RDMAD_RIGHT_ATOMIC of memory that is not aligned to 8.
  * RDMAD_E_LIMIT: as many leases as there may be, or ttl_ms is longer than the daemon allows.
- * RDMAD_E_INVAL: a term is not valid. RDMAD_E_RESERVED: an unknown flag or right. RDMAD_E_SHUTDOWN:
- * the daemon is stopping. */
+ * RDMAD_E_INVAL: a term, or a right, is not valid. RDMAD_E_RESERVED: an unknown flag.
+ * RDMAD_E_SHUTDOWN: the daemon is stopping. */
 RDMAD_API int rdmad_lease_grant(rdmad_session *session, void *memory, size_t length,
                                 const struct rdmad_lease_terms *terms, rdmad_lease **out);
 /* Lessee: attaches to a lease by its URI or published name. timeout_ms 0: the daemon's default.
@@ -391,18 +392,20 @@ RDMAD_API int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t l
                                    char uri[RDMAD_URI_MAX + 1]);
 /* Asks a service for bytes of its budget: attached to a fresh lease of them. Of terms count ttl_ms
  * and rights. They go back when the lease ends, unless handed over. RDMAD_E_BUDGET: not that much
- * is left. RDMAD_E_RIGHTS: the service does not give these rights.
+ * is left, one request may not have it, or who asks has 256 already. RDMAD_E_RIGHTS: the service
+ * does not give these rights.
  * On success *out is the caller's to rdmad_lease_free.
  * Errors: RDMAD_E_NO_SERVICE: there is none of that name, or it is closing. RDMAD_E_URI: that is
  * no URI of one. RDMAD_E_SCOPE: it is not for this user or daemon. RDMAD_E_DELEGATE: requested
- * memory cannot be handed on. RDMAD_E_INVAL: no bytes. RDMAD_E_LIMIT: more than one request may
- * be. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's daemon. */
+ * memory cannot be handed on. RDMAD_E_INVAL: no bytes. RDMAD_E_LIMIT: ttl_ms is longer than the
+ * service gives. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's daemon. */
 RDMAD_API int rdmad_lease_request(rdmad_session *session, const char *service_uri, size_t bytes,
                                   const struct rdmad_lease_terms *terms, int timeout_ms,
                                   rdmad_lease **out);
 /* Requester: ends the lease and gives its memory, as it is, to the service's owner, who gets
  * RDMAD_EVENT_HANDED_OVER. lease is freed if it returns 0.
- * Errors: RDMAD_E_PERM: it was not requested of a service. RDMAD_E_LEASE_*: it has ended.
+ * Errors: RDMAD_E_PERM: granted, not attached. RDMAD_E_INVAL: attached to, not requested of a
+ * service. RDMAD_E_LEASE_*: it has ended.
  * RDMAD_E_NO_SERVICE: the service has closed. RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's
  * daemon; whether it was told is unknown. RDMAD_E_HANDLE: this session's daemon was started again
  * meanwhile; whether the owner has the memory is unknown, too. */

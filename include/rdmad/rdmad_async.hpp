@@ -19,6 +19,8 @@
  * can touch the op's buffers any more (rdmad_ring_cancel).
  *
  * An event loop of your own: watch ring.fd(), and sleep only after arm() was true; then run(0).
+ * Sleep no longer than call_timeout_ms at a time: a daemon that hangs wakes nobody, and arm() asks
+ * whether it is there.
  */
 #ifndef RDMAD_RDMAD_ASYNC_HPP
 #define RDMAD_RDMAD_ASYNC_HPP

@@ -102,7 +102,8 @@ RDMAD_API void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t len
  * RDMAD_E_RIGHTS: the lease does not grant that. RDMAD_E_LEASE_*: it has ended. RDMAD_E_BUSY: the
  * buffer is held. RDMAD_E_TIMEOUT: not done in the daemon's default time. RDMAD_E_PEER_LOST,
  * RDMAD_E_DAEMON_LOST: on the way. RDMAD_E_FAULT: memory vanished under it. RDMAD_E_LIMIT: as many
- * ops as may be in flight. RDMAD_E_INVAL: the lease was granted, not attached. */
+ * ops as may be in flight. RDMAD_E_NO_LEASE: the lease is not back yet after a restart; try again.
+ * RDMAD_E_FABRIC: an RDMA device failed at it. RDMAD_E_INVAL: granted, not attached. */
 RDMAD_API int rdmad_write(rdmad_lease *lease, uint64_t offset, const void *buffer, size_t length);
 RDMAD_API int rdmad_read(rdmad_lease *lease, uint64_t offset, void *buffer, size_t length);
 /* The same for memory that is in no pool: copied by way of a pool of the library's own (1.1 MiB of
@@ -290,7 +291,8 @@ RDMAD_API int rdmad_ring_peek(rdmad_ring *ring, const struct rdmad_cqe **cqe);
 /* The same, waiting up to timeout_ms (-1: for ever): spins first, then sleeps. RDMAD_E_TIMEOUT, or
  * RDMAD_E_INVAL when nothing is in flight that could complete (here: without a callback), also when
  * the last silent op was done meanwhile, or when the daemon that had the first entries of a batch
- * is gone: receives wait until the rest is submitted. An armed ring must be armed again after it.
+ * is gone: receives wait until the rest is submitted. With timeout_ms 0 it is RDMAD_E_TIMEOUT
+ * whenever nothing is there. An armed ring must be armed again after it.
  * Errors: RDMAD_E_DAEMON_LOST when the daemon is lost and every completion was taken. */
 RDMAD_API int rdmad_ring_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **cqe);
 /* cqe is what peek or wait brought last; any other, also the same once more, aborts with a message.
