@@ -62,17 +62,19 @@ static void store(struct entry *table, struct put *put) {
     __atomic_store_n(&e->version, version + 2, __ATOMIC_SEQ_CST);
 }
 
-/* Waits for one so long, -1 for ever. */
-static void serve_one(rdmad_service *service, struct entry *table, struct put *put, int wait_ms) {
+/* Waits for one so long, -1 for ever. Returns 0, or why none came. */
+static int serve_one(rdmad_service *service, struct entry *table, struct put *put, int wait_ms) {
     rdmad_channel *c;
     struct rdmad_message m = RDMAD_MESSAGE_INIT;
-    if (rdmad_accept(service, NULL, wait_ms, &c))
-        return;
+    int rc = rdmad_accept(service, NULL, wait_ms, &c);
+    if (rc)
+        return rc;
     if (!rdmad_recv(c, put, sizeof(*put), ANSWER_MS, &m) && m.length == sizeof(*put)) {
         store(table, put);
         rdmad_send(c, put, 0); /* it is stored */
     }
     rdmad_channel_close(c);
+    return 0;
 }
 
 static void serve(const char *name) {
@@ -97,8 +99,9 @@ static void serve(const char *name) {
         fail(s);
     printf("%s\n", rdmad_lease_uri(lease));
     fflush(stdout);
-    for (;;)
-        serve_one(service, table, put, -1);
+    while (!serve_one(service, table, put, -1))
+        ;
+    fail(s); /* the session is lost: there is nothing to wait for any more */
 }
 
 /* ---- clients ------------------------------------------------------------------------------- */

@@ -59,6 +59,7 @@ static task read_pieces(rdmad::async_ring &ring, const rdmad::lease &lease, read
 
 static void run(const char *uri) {
     constexpr unsigned depth = 16, bytes = 65536;
+    constexpr int longest_ms = 30000; // a daemon that hangs wakes nobody, and arm() asks for it
     const int epoll = epoll_create1(EPOLL_CLOEXEC);
     rdmad::session s;
     rdmad::pool pool = s.make_pool(std::size_t{depth} * bytes);
@@ -76,7 +77,7 @@ static void run(const char *uri) {
         tasks.push_back(read_pieces(ring, lease, r, buffers.back().as<unsigned char>()));
     }
     while (ring.in_flight()) {
-        if (ring.arm() && epoll_wait(epoll, &ready, 1, -1) == 1) {
+        if (ring.arm() && epoll_wait(epoll, &ready, 1, longest_ms) == 1) {
             while (auto event = s.next_event(0))
                 if (event->type == RDMAD_EVENT_LEASE_ENDED)
                     throw std::runtime_error(event->text);
