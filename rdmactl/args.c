@@ -7,6 +7,7 @@
 #include "rdmactl/cli.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 static bool help_wanted;
 
 static const struct opt global_opts[] = {
-    {"dir", 'd', OPT_TEXT, &cli.dir, 0, 0, "DIR", "the daemon's runtime directory"},
+    {"dir", 'd', OPT_PATH, &cli.dir, 0, 0, "DIR", "the daemon's runtime directory"},
     {"timeout", 0, OPT_TIME, &cli.timeout_ms, TIMEOUT_MIN_MS, TIMEOUT_MAX_MS, "SECONDS",
      "how long an answer of the daemon may take"},
     {"json", 'j', OPT_FLAG, &cli.json, 0, 0, NULL, "one JSON document on standard output"},
@@ -110,6 +111,16 @@ static const struct opt *find_in(const struct opt *opts, const char *word, size_
     return NULL;
 }
 
+bool args_is_json(const char *word) {
+    return !strcmp(word, "-j") || !strcmp(word, "--json");
+}
+
+static bool is_utf8(const char *text) {
+    json_t *s = json_string(text);
+    json_decref(s);
+    return s != NULL;
+}
+
 static int store(const struct opt *o, const char *word, const char *value) {
     uint64_t *number = o->to;
     bool good = true;
@@ -118,6 +129,10 @@ static int store(const struct opt *o, const char *word, const char *value) {
         *(bool *)o->to = true;
         return ARGS_RUN;
     case OPT_TEXT:
+        if (!is_utf8(value))
+            return cli_usage_error("%s: \"%s\" is not UTF-8", word, value);
+        /* fallthrough */
+    case OPT_PATH:
         *(const char **)o->to = value;
         return ARGS_RUN;
     case OPT_COUNT:
@@ -168,7 +183,7 @@ static int take_option(const struct command *self, const struct opt *opts, int a
     snprintf(name, sizeof(name), "%.*s", (int)length, word);
     if (o->kind == OPT_FLAG)
         return attached ? cli_usage_error("%s takes no value", name) : store(o, name, NULL);
-    if (!attached && *i + 1 >= argc)
+    if (!attached && (*i + 1 >= argc || args_is_json(argv[*i + 1])))
         return cli_usage_error("%s needs a value: %s", name, o->arg);
     return store(o, name, attached ? attached : argv[++*i]);
 }
@@ -190,6 +205,8 @@ int args_parse(const struct command *self, const struct opt *opts, struct positi
             return cli_usage_error("unexpected argument \"%s\"; usage: rdmactl %s%s%s %s", argv[i],
                                    self->object, self->verb ? " " : "",
                                    self->verb ? self->verb : "", self->arguments);
+        } else if (!pos->paths && !is_utf8(argv[i])) {
+            return cli_usage_error("\"%s\" is not UTF-8", argv[i]);
         } else {
             pos->values[pos->count++] = argv[i];
         }

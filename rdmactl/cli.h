@@ -66,7 +66,8 @@ int cmd_config_show(const struct command *self, int argc, char **argv);
 
 enum opt_kind {
     OPT_FLAG,  /* bool */
-    OPT_TEXT,  /* const char * */
+    OPT_TEXT,  /* const char *, UTF-8: the daemon is told it in JSON, which has nothing else */
+    OPT_PATH,  /* const char *, as file systems have it */
     OPT_COUNT, /* uint64_t */
     OPT_BYTES, /* uint64_t: 4096, 64K, 1M, 2G */
     OPT_TIME,  /* uint64_t milliseconds: 500ms, 2s, 5m, 1h; a bare number is seconds */
@@ -85,6 +86,7 @@ struct opt {
 struct positionals {
     const char *names; /* "FILE", for messages */
     unsigned min, max;
+    bool paths;          /* as OPT_PATH; else as OPT_TEXT */
     const char **values; /* room for max */
     unsigned count;      /* out */
 };
@@ -94,6 +96,9 @@ struct positionals {
 #define ARGS_RUN (-1)
 int args_parse(const struct command *self, const struct opt *opts, struct positionals *pos,
                int argc, char **argv);
+
+/* -j or --json: it is that wherever it stands, and no option's value. */
+bool args_is_json(const char *word);
 
 /* The value of --timeout before the object. */
 int args_timeout(const char *text);

@@ -38,12 +38,9 @@ int cmd_peer_add(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, NULL, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *params = json_pack("{s:s}", "address", address);
-    if (!params)
-        return cli_usage_error("the address is not UTF-8");
     char done[320];
     snprintf(done, sizeof(done), "connected to %s", address);
-    return act("peer.add", params, done);
+    return act("peer.add", json_pack("{s:s}", "address", address), done);
 }
 
 int cmd_log(const struct command *self, int argc, char **argv) {

@@ -122,7 +122,7 @@ int cmd_cluster_init(const struct command *self, int argc, char **argv) {
          "how long the join line is good (24h)"},
         {"days", 0, OPT_COUNT, &in.days, 1, PKI_NODE_DAYS_MAX, "DAYS",
          "how long certificates are good before they are renewed (90)"},
-        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
@@ -164,7 +164,7 @@ int cmd_cluster_token(const struct command *self, int argc, char **argv) {
          "how long the node's certificates are good before they are renewed (90)"},
         {"address", 0, OPT_TEXT, &in.address, 0, 0, "HOST:PORT",
          "where nodes that join reach this node's daemon (as init said)"},
-        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
@@ -198,7 +198,7 @@ int cmd_cluster_revoke(const struct command *self, int argc, char **argv) {
     unsigned count = 0;
     char why[256];
     struct opt opts[] = {
-        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     struct positionals pos = {.names = "NAME", .min = 1, .max = 1, .values = &name};

@@ -10,7 +10,7 @@
 
 int cmd_config_check(const struct command *self, int argc, char **argv) {
     const char *file = NULL;
-    struct positionals pos = {.names = "FILE", .min = 1, .max = 1, .values = &file};
+    struct positionals pos = {.names = "FILE", .min = 1, .max = 1, .paths = true, .values = &file};
     int rc = args_parse(self, NULL, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;

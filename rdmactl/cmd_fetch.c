@@ -217,7 +217,7 @@ int cmd_fetch(const struct command *self, int argc, char **argv) {
     struct fetch f = {
         .target = {.fd = -1}, .signals = -1, .max_entries = TREE_ENTRIES, .max_depth = TREE_DEPTH};
     const struct opt opts[] = {
-        {"output", 'o', OPT_TEXT, &f.file, 0, 0, "FILE",
+        {"output", 'o', OPT_PATH, &f.file, 0, 0, "FILE",
          "write here, a directory to where none is; - is standard output, as is nothing"},
         {"no-resume", 0, OPT_FLAG, &f.no_resume, 0, 0, NULL,
          "begin anew, and keep nothing when it fails"},

@@ -140,10 +140,13 @@ int cmd_share(const struct command *self, int argc, char **argv) {
          "the file's bytes alone, for programs that read the lease themselves"},
         {0},
     };
-    struct positionals pos = {.names = "FILE", .min = 1, .max = 1, .values = &s.source.file};
+    struct positionals pos = {
+        .names = "FILE", .min = 1, .max = 1, .paths = true, .values = &s.source.file};
     int code = args_parse(self, opts, &pos, argc, argv);
     if (code != ARGS_RUN)
         return code;
+    if (name && !*name)
+        return cli_usage_error("--name: the name is empty");
     terms.ttl_ms = ttl_ms;
     terms.rights = RDMAD_RIGHT_READ;
     terms.max_attaches = once ? 1 : 0;

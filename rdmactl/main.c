@@ -6,9 +6,11 @@
 #include "common/runtime_dir.h"
 #include "rdmactl/cli.h"
 #include "rdmactl/cluster.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct cli cli;
 
@@ -184,7 +186,7 @@ static int help(int argc, char **argv) {
 static int leading_options(int argc, char **argv, int *exit_code) {
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
-        if (!strcmp(a, "-j") || !strcmp(a, "--json")) {
+        if (args_is_json(a)) {
             cli.json = true;
         } else if (!strcmp(a, "-h") || !strcmp(a, "--help")) {
             *exit_code = print_usage();
@@ -203,7 +205,7 @@ static int leading_options(int argc, char **argv, int *exit_code) {
                 return 0;
         } else if (!strcmp(a, "-d") || !strcmp(a, "--dir") || !strcmp(a, "--timeout")) {
             bool dir = a[1] == 'd' || a[2] == 'd';
-            if (++i == argc) {
+            if (++i == argc || args_is_json(argv[i])) {
                 *exit_code = cli_usage_error("%s needs a value: %s", a, dir ? "DIR" : "SECONDS");
                 return 0;
             }
@@ -224,7 +226,17 @@ static int leading_options(int argc, char **argv, int *exit_code) {
     return 0;
 }
 
+/* What is opened next would stand in for a standard descriptor that is closed, and be read, or
+ * written to, as that. These fail when they are. */
+static void open_standard(void) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+}
+
 int main(int argc, char **argv) {
+    open_standard();
     const char *dir = getenv("RDMAD_RUNTIME_DIR");
     char own[RDMAD_RUNTIME_DIR_MAX];
     if (!dir || !*dir)
@@ -232,7 +244,7 @@ int main(int argc, char **argv) {
     cli.dir = dir;
     /* Known before anything can go wrong, so that the error has the right form. */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "--json"))
+        if (args_is_json(argv[i]))
             cli.json = true;
     }
     int code = EXIT_GOOD;

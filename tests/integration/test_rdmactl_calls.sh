@@ -101,6 +101,49 @@ for what in "events -f" "top -b -i 100ms" "lease show --watch 100ms"; do
     [ "$(<"$work/said")" = "rdmactl: writing to standard output failed" ] || fail "$what: $(<"$work/said")"
 done
 
+echo "* a standard descriptor that is closed is no socket of ours"
+share "$work/file"
+for what in "fetch $uri" "bench nop -n 10" "status"; do
+    got=0
+    # shellcheck disable=SC2086 # words
+    timeout $((20 * ${RDMAD_TEST_PATIENCE:-1})) "$rdmactl" -d "$work/b" $what >&- 2>"$work/said" || got=$?
+    [ "$got" = 1 ] || fail "$what without standard output ended with $got: $(<"$work/said")"
+    # shellcheck disable=SC2086 # words
+    "$rdmactl" -d "$work/b" $what >/dev/null <&- 2>&- || fail "$what without the two others ended with $?"
+done
+code 0 a log info <&-
+code 1 b share - <&-
+for name in a b; do # what is printed goes into none
+    has 'not [e for e in d["events"] if e["cause"] == "protocol"]' "$("$rdmactl" -d "$work/$name" -j events)"
+done
+kill -TERM "$sharer"
+ended 0
+
+echo "* what the daemon cannot be told, being no UTF-8, is refused and not left out"
+no_text=$'a\xff'
+for what in "limit show $no_text" "limit set $no_text weight=1" "limit set uid:1 $no_text=1" "metrics -f $no_text" \
+    "policy show 0 --socket $no_text" "trace --for 10ms --op $no_text" "trace --for 10ms --peer=$no_text" \
+    "session pause 1 --why $no_text" "session kick 1 -w$no_text" "log $no_text" "why $no_text 1" "peer add $no_text" \
+    "events --of $no_text" "session show --where $no_text=1"; do
+    # shellcheck disable=SC2086 # words
+    code 2 a $what
+    grep -q 'a? *" is not UTF-8\|a?=1" is not UTF-8' "$work/said" || fail "$what: $(<"$work/said")"
+done
+cp "$work/file" "$work/$no_text" # a file may be called so
+share "$work/$no_text"
+code 0 b fetch "$uri" -o "$work/out $no_text"
+cmp "$work/file" "$work/out $no_text" || fail "other bytes"
+kill -TERM "$sharer"
+ended 0
+
+echo "* -j is no option's value, and no name is empty"
+for what in "session kick 1 --why -j" "fetch $uri -o --json" "-d -j status"; do
+    # shellcheck disable=SC2086 # words
+    code 2 a $what
+    has '"needs a value" in d["error"]["text"]' "$(<"$work/said")"
+done
+code 2 a share "$work/file" --name ""
+
 echo "* with -j there is a document, too, when it is interrupted before there is anything to tell"
 mkfifo "$work/endless"
 for what in "share -" "top -i 1h"; do
