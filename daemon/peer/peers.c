@@ -195,7 +195,7 @@ static void remember_unreached(const struct peer *p, const struct error *why) {
     struct repeats_row gone;
     uint64_t count =
         repeats_count(&p->peers->unreached, p->dialled, why->code, now_ns, &since_ns, &gone);
-    char before[96] = "";
+    char before[96] = "", text[PEER_TEXT];
     _Static_assert(sizeof(p->dialled) <= REPEATS_NAME, "a row has the whole of it");
     remember_more_unreached(&gone, now_ns);
     if (!count)
@@ -205,36 +205,38 @@ static void remember_unreached(const struct peer *p, const struct error *why) {
                  "%" PRIu64 " tries in the last %" PRIu64 " s, the last: ", count,
                  since_ns / NSEC_PER_SEC);
     EVENT("peer", "unreachable", peer_who(p), audit_object("peer", p->id),
-          ("%sno peer %s at %s: %s", before, p->name, p->address, why->text));
+          ("%sno %s: %s", before, peer_text(p, text), why->text));
 }
 
 /* An end of what was, or a try that came to nothing; the audit has told of others. */
 static void remember_loss(const struct peer *p, enum peer_stage was, const struct error *why) {
+    char text[PEER_TEXT];
     if (was == PEER_UP && p->unused)
         EVENT("peer", "closed", peer_who(p), audit_object("peer", p->id),
-              ("the connection to peer %s at %s is closed, and made anew when it is needed: %s",
-               p->name, p->address, why->text));
+              ("the connection to %s is closed, and made anew when it is needed: %s",
+               peer_text(p, text), why->text));
     else if (was == PEER_UP)
         EVENT("peer", "lost", peer_who(p), audit_object("peer", p->id),
-              ("peer %s at %s is gone: %s", p->name, p->address, why->text));
+              ("%s is gone: %s", peer_text(p, text), why->text));
     else if (p->outgoing)
         remember_unreached(p, why);
 }
 
 static void peer_up(struct peer *p) {
+    char text[PEER_TEXT];
+    peer_text(p, text);
     if (p->outgoing)
         repeats_over(&p->peers->unreached, p->dialled);
     if (p->outgoing)
         EVENT("peer", "up", peer_who(p), audit_object("peer", p->id),
-              ("peer %s at %s is up, dialled, over %s", p->name, p->address, peer_fabric(p)->name));
+              ("%s is up, dialled, over %s", text, peer_fabric(p)->name));
     else
-        AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id),
-              ("peer %s at %s is up", p->name, p->address));
+        AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id), ("%s is up", text));
     peer_apply_policy(p);
-    LOG_LIMITED_OF(peer_log(p), INFO,
-                   ("peer %s at %s is up, %s, over %s", p->name, p->address,
-                    p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
-                   FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(
+        peer_log(p), INFO,
+        ("%s is up, %s, over %s", text, p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
+        FIELD_U64("PEER", p->id));
     liveness_update(p);
     peer_tell_adders(p, &ok);
     if (p->outgoing) {
@@ -259,6 +261,7 @@ static void peer_expelled(void *arg, const struct error *result) {
 static void peer_lose(struct peer *p) {
     enum peer_stage was = p->stage;
     struct error why = p->why;
+    char text[PEER_TEXT];
 
     peer_hold(p);
     peer_enter(p, PEER_LOST);
@@ -278,12 +281,12 @@ static void peer_lose(struct peer *p) {
     list_remove(&p->waiter_node);
     if (was == PEER_UP)
         LOG_LIMITED_OF(peer_log(p), INFO,
-                       ("peer %s at %s is %s: %s", p->name, p->address,
+                       ("%s is %s: %s", peer_text(p, text),
                         p->unused ? "no longer connected, and will be when it is needed" : "gone",
                         why.text),
                        FIELD_U64("PEER", p->id));
     else if (!p->audited)
-        LOG_LIMITED_OF(peer_log(p), INFO, ("no peer at %s: %s", p->address, why.text),
+        LOG_LIMITED_OF(peer_log(p), INFO, ("no %s: %s", peer_text(p, text), why.text),
                        FIELD_U64("PEER", p->id));
 
     peer_tell_adders(p, &why);

@@ -228,6 +228,17 @@ Test(peer_connects, a_daemon_that_is_dialled_in_vain_is_remembered_once_a_minute
     listener = raw_listen(&uri.port);
 }
 
+Test(peer_connects, who_has_not_said_its_name_is_named_by_its_address_alone) {
+    struct event_row last;
+    char words[64];
+    raw_close(listener);
+    events_forget();
+    dial_in_vain(1, &last);
+    snprintf(words, sizeof(words), "no peer at 127.0.0.1:%u: ", (unsigned)uri.port);
+    cr_expect(strstr(last.text, words) == last.text, "%s", last.text);
+    listener = raw_listen(&uri.port);
+}
+
 static void dial_in_vain_at(const char *host) {
     struct rdmad_uri there = {.port = uri.port, .name = "rpc"};
     struct rig_done tried = {0};

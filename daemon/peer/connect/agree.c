@@ -91,12 +91,13 @@ static void agree_refuse(struct peer *p, const struct peer_hello *theirs) {
 /* Not the best of ours. */
 static void agree_warn(struct peer *p, const struct peer_hello *theirs, const char *best,
                        const char *agreed) {
+    char text[PEER_TEXT];
     snprintf(p->fabric_why, sizeof(p->fabric_why), "it does not offer %s%s%s", best,
              theirs->why_no_more[0] ? ": " : "", theirs->why_no_more);
-    LOG_LIMITED_OF(peer_log(p), WARNING,
-                   ("peer %s at %s: agreed on %s instead of %s: %s", p->name, p->address, agreed,
-                    best, p->fabric_why),
-                   FIELD_U64("PEER", p->id), FIELD_STR("FABRIC", agreed));
+    LOG_LIMITED_OF(
+        peer_log(p), WARNING,
+        ("%s: agreed on %s instead of %s: %s", peer_text(p, text), agreed, best, p->fabric_why),
+        FIELD_U64("PEER", p->id), FIELD_STR("FABRIC", agreed));
 }
 
 bool agree_on(struct peer *p, const struct peer_hello *theirs) {

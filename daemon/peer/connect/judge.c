@@ -36,6 +36,7 @@ static int judge_certificate(struct peer *p, const struct pki_identity *identity
 static void judge_one(struct peer *p) {
     const struct pki_identity *identity = identity_of(p->peers->state);
     struct error why;
+    char text[PEER_TEXT];
     if (!identity || p->ending || !p->way)
         return;
     if (!judge_certificate(p, identity, &why)) {
@@ -43,7 +44,7 @@ static void judge_one(struct peer *p) {
         return;
     }
     AUDIT(REVOKED, "tls.reload", audit_peer(p->certificate.name, p->address),
-          audit_object("peer", p->id), ("peer %s at %s ends %s", p->name, p->address, why.text));
+          audit_object("peer", p->id), ("%s ends %s", peer_text(p, text), why.text));
     peer_refuse(p, why.code, "%s", why.text);
 }
 
@@ -74,13 +75,13 @@ static int64_t judge_seconds_left(const struct peer *p) {
 }
 
 static void judge_ends(struct peer *p) {
-    char date[PKI_DATE_TEXT];
+    char date[PKI_DATE_TEXT], text[PEER_TEXT];
     pki_date_text(p->certificate.good_until, date);
     AUDIT(REVOKED, "tls.expired", audit_peer(p->certificate.name, p->address),
           audit_object("peer", p->id),
-          ("peer %s at %s ends: its certificate was good until %s, and it has shown no next one; "
+          ("%s ends: its certificate was good until %s, and it has shown no next one; "
            "its renewal is due",
-           p->name, p->address, date));
+           peer_text(p, text), date));
     p->audited = true;
     peer_refuse(
         p, RDMAD_E_PERM,

@@ -77,7 +77,7 @@ void renewed_tell(struct peer *p) {
 
 static void renewed_use(struct peer *p, STACK_OF(X509) * certs, int64_t until) {
     struct renewed *r = p->renewed;
-    char date[PKI_DATE_TEXT];
+    char date[PKI_DATE_TEXT], text[PEER_TEXT];
     X509 *next = sk_X509_value(certs, 0);
     bool news = X509_cmp(renewed_certificate(p, NULL), next) != 0;
     sk_X509_pop_free(r->certs, X509_free);
@@ -87,8 +87,8 @@ static void renewed_use(struct peer *p, STACK_OF(X509) * certs, int64_t until) {
     p->certificate.good_until = until;
     if (news)
         LOG_LIMITED_OF(peer_log(p), INFO,
-                       ("peer %s at %s has its next certificate, good until %s", p->name,
-                        p->address, pki_date_text(p->certificate.until, date)),
+                       ("%s has its next certificate, good until %s", peer_text(p, text),
+                        pki_date_text(p->certificate.until, date)),
                        FIELD_U64("PEER", p->id));
 }
 
@@ -129,7 +129,7 @@ static int renewed_open(struct renewed *r, struct pki_error *wrong) {
 void renewed_judge(struct peer *p) {
     struct renewed *r = p->renewed;
     struct pki_error wrong;
-    char date[PKI_DATE_TEXT];
+    char date[PKI_DATE_TEXT], text[PEER_TEXT];
     int64_t until;
     if (!r || p->ending || !p->way || !identity_of(p->peers->state))
         return;
@@ -146,7 +146,7 @@ void renewed_judge(struct peer *p) {
         return;
     }
     LOG_LIMITED_OF(peer_log(p), WARNING,
-                   ("peer %s at %s: %s; its connection ends at %s", p->name, p->address, wrong.text,
+                   ("%s: %s; its connection ends at %s", peer_text(p, text), wrong.text,
                     pki_date_text(p->certificate.good_until, date)),
                    FIELD_U64("PEER", p->id));
 }

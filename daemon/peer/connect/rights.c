@@ -34,9 +34,10 @@ struct lessee rights_lessee(const struct peer *p) {
 }
 
 static int rights_refuse(struct peer *p, const char *cause, const struct error *why) {
+    char text[PEER_TEXT];
     p->told = true;
     AUDIT(REFUSED, cause, audit_peer(rights_name(p), p->address), audit_object("peer", p->id),
-          ("peer %s at %s: %s", p->name, p->address, why->text));
+          ("%s: %s", peer_text(p, text), why->text));
     return why->code;
 }
 

@@ -102,12 +102,13 @@ struct held {
 
 static void rates_tell(const struct peer *p, const struct held *h) {
     uint64_t now_ns = state_now(p->peers->state), last_ns = *h->told_ns;
+    char text[PEER_TEXT];
     if (!h->per_second || (last_ns && now_ns < last_ns + PLANE_TOLD_NS)) /* 0: lifted meanwhile */
         return;
     *h->told_ns = now_ns;
     AUDIT(THROTTLED, h->cause, peer_who(p), audit_object("peer", p->id),
-          ("peer %s at %s is beyond its %" PRIu64 " %s a second (%s): what it sends waits", p->name,
-           p->address, h->per_second, h->what, h->setting));
+          ("%s is beyond its %" PRIu64 " %s a second (%s): what it sends waits", peer_text(p, text),
+           h->per_second, h->what, h->setting));
 }
 
 void rates_tell_held(struct peer *p) {

@@ -177,6 +177,11 @@ uint64_t peer_log(const struct peer *p) {
     return log_of_bytes(&source, sizeof(source));
 }
 
+const char *peer_text(const struct peer *p, char buf[PEER_TEXT]) {
+    snprintf(buf, PEER_TEXT, "peer %s%sat %s", p->name, p->name[0] ? " " : "", p->address);
+    return buf;
+}
+
 static bool peer_is_stranger(const struct peer *p) {
     return !p->outgoing && !p->greeted && !p->certificate.name[0];
 }

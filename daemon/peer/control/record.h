@@ -231,6 +231,10 @@ struct audit_who peer_who(const struct peer *p);
 /* The same for lines of the log: by its proven name, else its address; of a daemon that could not
  * be reached, whoever dialled it. */
 uint64_t peer_log(const struct peer *p);
+/* What texts call it: "peer NAME at ADDRESS", by the name that it gives itself; "peer at ADDRESS"
+ * before it said hello. Returns buf. */
+#define PEER_TEXT 128
+const char *peer_text(const struct peer *p, char buf[PEER_TEXT]);
 /* Why it ends: its connection was closed by the other end, or broke by that error of the system.
  * One that we have not dialled is no daemon's, as far as is known, until it has said who it is. */
 void peer_why_closed(const struct peer *p, struct error *why);
