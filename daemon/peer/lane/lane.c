@@ -102,6 +102,11 @@ const struct error *lane_trouble(const struct lane *lane) {
     return &lane->trouble;
 }
 
+const char *lane_silent(const struct lane *lane) {
+    bool dials = lane->stage == LANE_CONNECTING && !strcmp(peer_fabric(lane->peer)->name, "tcp");
+    return dials ? "its data port has not answered (tcp.data_port; a firewall?)" : "";
+}
+
 /* ---- the end ----------------------------------------------------------------------------- */
 
 /* Some fabrics cannot see that we closed our end. */

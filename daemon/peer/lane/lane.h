@@ -51,6 +51,8 @@ uint64_t lane_number(const struct lane *lane);
 uint64_t lane_number_for(struct peer *p, const struct session *s);
 /* What went wrong with it last; code 0: nothing so far. */
 const struct error *lane_trouble(const struct lane *lane);
+/* What does not answer, in words, while it has no link and nothing went wrong; "": not known. */
+const char *lane_silent(const struct lane *lane);
 /* Its link is of no use any more, though here it is not broken: a new one is made. */
 void lane_renew(struct lane *lane, const struct error *why);
 void lane_take_link_rep(struct peer *p, const struct peer_msg *msg);

@@ -256,6 +256,30 @@ static const char *claim_trouble(const struct claim *c) {
     return lane_number(c->lane) ? c->trouble : lane_trouble(c->lane)->text;
 }
 
+static void claim_why_late(const struct claim *c, struct error *why) {
+    static const char *const waiting[] = {
+        [CLAIM_WAITING] = "connecting to it",
+        [CLAIM_ASKED] = "waiting for its answer",
+        [CLAIM_LINKING] = "opening a link to it",
+    };
+    const char *trouble = claim_trouble(c);
+    const char *silent = c->stage == CLAIM_LINKING ? lane_silent(c->lane) : "";
+    uint64_t ms = c->timeout_ns / NSEC_PER_MSEC;
+    if (trouble[0])
+        error_set(why, RDMAD_E_TIMEOUT,
+                  "attaching took longer than %" PRIu64 " ms, opening a link: %s", ms, trouble);
+    else if (silent[0])
+        error_set(why, RDMAD_E_TIMEOUT,
+                  "attaching took longer than %" PRIu64 " ms, opening a link to the daemon at "
+                  "%.80s: %s: rdmactl why link %" PRIu64,
+                  ms, c->peer->dialled, silent, c->peer->id);
+    else
+        error_set(why, RDMAD_E_TIMEOUT,
+                  "attaching to a lease of the daemon at %.100s took longer than %" PRIu64
+                  " ms, %s; try again or allow more time",
+                  c->peer->dialled, ms, waiting[c->stage]);
+}
+
 static void claim_stays_away(struct claim *c) {
     struct error why;
     error_set(&why, RDMAD_E_PEER_LOST,
@@ -267,13 +291,7 @@ static void claim_stays_away(struct claim *c) {
 }
 
 static void claim_timed_out(struct timer *timer, uint64_t now_ns) {
-    static const char *const waiting[] = {
-        [CLAIM_WAITING] = "connecting to it",
-        [CLAIM_ASKED] = "waiting for its answer",
-        [CLAIM_LINKING] = "opening a link to it",
-    };
     struct claim *c = container_of(timer, struct claim, timeout);
-    const char *trouble = claim_trouble(c);
     struct error why;
     (void)now_ns;
     if (claim_is_away(c)) {
@@ -288,15 +306,7 @@ static void claim_timed_out(struct timer *timer, uint64_t now_ns) {
         claim_handed(c, &why);
         return;
     }
-    if (trouble[0])
-        error_set(&why, RDMAD_E_TIMEOUT,
-                  "attaching took longer than %" PRIu64 " ms, opening a link: %s",
-                  c->timeout_ns / NSEC_PER_MSEC, trouble);
-    else
-        error_set(&why, RDMAD_E_TIMEOUT,
-                  "attaching to a lease of the daemon at %.100s took longer than %" PRIu64
-                  " ms, %s; try again or allow more time",
-                  c->peer->dialled, c->timeout_ns / NSEC_PER_MSEC, waiting[c->stage]);
+    claim_why_late(c, &why);
     claim_fail(c, &why);
 }
 
