@@ -55,12 +55,13 @@ static void print_head(const json_t *s) {
     const json_t *fabric = json_object_get(s, "fabric");
     const json_t *listen = json_object_get(s, "listen");
     const char *host = status_words(listen, "host");
-    char age[CELL_MAX], rss[CELL_MAX];
-    printf("rdmad %s on %s, %s, up %s, pid %.0f, resident %s\n", status_words(s, "version"),
+    const json_t *process = json_object_get(s, "process");
+    const double rss = cli_number(process, "rss_bytes"); /* 0: the caller is not told */
+    char age[CELL_MAX], memory[CELL_MAX];
+    printf("rdmad %s on %s, %s, up %s, pid %.0f%s%s\n", status_words(s, "version"),
            status_words(s, "node"), status_words(s, "state"),
-           cli_human_seconds(age, cli_number(s, "uptime_s")),
-           cli_number(json_object_get(s, "process"), "pid"),
-           cli_human_bytes(rss, cli_number(json_object_get(s, "process"), "rss_bytes")));
+           cli_human_seconds(age, cli_number(s, "uptime_s")), cli_number(process, "pid"),
+           rss > 0 ? ", resident " : "", rss > 0 ? cli_human_bytes(memory, rss) : "");
     printf("fabric     %s (%s): %s\n", status_words(fabric, "name"), status_words(fabric, "text"),
            status_words(fabric, "why"));
     if (json_is_string(json_object_get(fabric, "trouble")))
@@ -97,7 +98,16 @@ static void limit_cell(struct table *t, const json_t *value, bool bytes) {
     }
 }
 
-/* Every object with its limits; those without one have a dash. */
+/* Who sees its own only is not told of these, and they are 0 there. */
+static bool is_of_no_user(const char *key) {
+    static const char *const keys[] = {"peers", "links", "lanes_in", "lanes_in_encrypted", "fds"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (!strcmp(keys[i], key))
+            return true;
+    return false;
+}
+
+/* Every object with its limits; what has none, or is not told, is a dash. */
 static void print_objects(const json_t *s) {
     static const char *const head[] = {"OBJECT", "NOW", "LIMIT", "A UID", "A SESSION"};
     struct table *t = table_new(5);
@@ -105,11 +115,12 @@ static void print_objects(const json_t *s) {
         table_cell(t, i > 0, head[i]);
     const char *key;
     json_t *value;
+    const bool own = !strcmp(status_words(s, "shown"), "own");
     json_object_foreach(json_object_get(s, "objects"), key, value) {
         const json_t *limit = json_object_get(json_object_get(s, "limits"), key);
         bool bytes = strstr(key, "bytes") != NULL;
         table_cell(t, false, key);
-        limit_cell(t, value, bytes);
+        limit_cell(t, own && is_of_no_user(key) ? NULL : value, bytes);
         limit_cell(t, json_object_get(limit, "max"), bytes);
         limit_cell(t, json_object_get(limit, "max_uid"), bytes);
         limit_cell(t, json_object_get(limit, "max_session"), bytes);

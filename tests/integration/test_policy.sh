@@ -101,6 +101,12 @@ expect "d['shown'] == 'own' and d['objects']['sessions'] == 1 and d['objects']['
 expect "d['shown'] == 'own' and d['objects']['sessions'] == 0 and d['objects']['pool_bytes'] == 0 and
         d['traffic']['ops'] == 0" user 1002 -j status
 expect "d['shown'] == 'all' and d['objects']['sessions'] == 3" root -j status
+root status | grep -q '^rdmad .*, pid [0-9]*, resident [1-9]' || fail "root: $(root status)"
+lacks resident user 1000 status || fail "memory that he is not told of is said: $(<"$work/lacks")"
+grep -qE '^sessions +1 ' "$work/lacks" || fail "his session is not counted: $(<"$work/lacks")"
+for object in peers links lanes_in fds; do
+    grep -qE "^$object +- " "$work/lacks" || fail "$object that he is not told of are counted: $(<"$work/lacks")"
+done
 expect "{r['uid'] for r in d['sessions'] + d['users']} == {1000} and d['links'] is d['peers'] is None" user 1000 -j top -i 100ms
 expect "{r['uid'] for r in d['sessions']} == {0, 1000, 1001} and d['links'] == d['peers'] == []" root -j top -i 100ms
 for verb in "peer show" "link show" metrics "config show" "top -b -n 1 -l" "top -b -n 1 -p"; do
