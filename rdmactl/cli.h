@@ -138,6 +138,9 @@ double cli_number(const json_t *row, const char *key);
 /* Of a text member for a table; "-" if it is empty or missing. */
 const char *cli_text(const json_t *row, const char *key);
 
+/* Whether only programs of this machine reach what listens on host. */
+bool cli_is_loopback(const char *host);
+
 /* Of a clock that does not go back. */
 double cli_now_s(void);
 

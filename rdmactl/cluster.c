@@ -17,12 +17,15 @@ static bool same_directory(const char *one, const char *other) {
     return same;
 }
 
-/* A daemon that listens everywhere, or on any port, has no address that others could be told. */
+/* A daemon that listens everywhere, on any port, or on loopback has no address that others could be
+ * told. */
 static void take_listen(const json_t *listen, struct cluster_place *out) {
     const char *host = json_string_value(json_object_get(listen, "host"));
     json_int_t port = json_integer_value(json_object_get(listen, "port"));
     out->port = port > 0 && port <= UINT16_MAX ? (unsigned)port : 0;
-    if (host && out->port && strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0)
+    out->loopback = host && cli_is_loopback(host);
+    if (host && out->port && !out->loopback && strcmp(host, "0.0.0.0") != 0 &&
+        strcmp(host, "::") != 0)
         rdmad_hostport_print(host, (uint16_t)port, out->address, sizeof(out->address));
 }
 
@@ -117,6 +120,14 @@ void cluster_warn_read_only(const struct cluster_place *place) {
         cli_note("rdmad may not write in %s: if that was not there when its service started, "
                  "restart it, or its certificate is never renewed",
                  place->dir);
+}
+
+void cluster_warn_loopback(const struct cluster_place *place, const char *told) {
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    if (place->loopback && !rdmad_hostport_parse(told, host, &port) && !cli_is_loopback(host))
+        cli_note("this daemon listens on loopback only: set \"listen\" to HOST:PORT in rdmad.json "
+                 "and restart it before others join");
 }
 
 int cluster_own_name(const struct cluster_place *place, const char *given,

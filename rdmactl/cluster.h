@@ -16,8 +16,9 @@ struct cluster_place {
     char dir[PKI_PATH_MAX];
     bool daemon;                   /* it answers, and this is its identity directory */
     char node[RDMAD_NAME_MAX + 1]; /* what it calls itself; "": no daemon answers */
-    char address[ADDRESS_MAX];     /* where it listens for peers; "": the same, or everywhere */
-    unsigned port;                 /* of that; 0: no daemon answers */
+    char address[ADDRESS_MAX];     /* where others reach it; "": not known, or no daemon answers */
+    unsigned port;                 /* where it listens; 0: no daemon answers */
+    bool loopback;                 /* it listens where nobody else can reach it */
     int pid;                       /* of the daemon; 0: the same */
 };
 /* The directory of --identity (NULL: not given), else the daemon's; if the main instance does not
@@ -35,6 +36,10 @@ void cluster_report_reload(const char *outcome, json_t *doc);
 /* Says, on standard error, that the daemon may only read there until it is started anew: what a
  * service manager lets it write was decided when it started, perhaps without this directory. */
 void cluster_warn_read_only(const struct cluster_place *place);
+
+/* Says, on standard error, that who is told that address does not reach the daemon there: it
+ * listens on loopback, and the address is another. */
+void cluster_warn_loopback(const struct cluster_place *place, const char *told);
 
 /* The host's name as the name of a node. */
 int cluster_own_name(const struct cluster_place *place, const char *given,

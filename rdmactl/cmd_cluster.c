@@ -104,6 +104,7 @@ static int init(struct invitation *in, const char *name) {
                in->place.daemon ? "" : "Start rdmad here, or restart it, with that identity.\n");
     cluster_report_reload(reloaded, doc);
     cluster_warn_read_only(&in->place);
+    cluster_warn_loopback(&in->place, in->address);
     rc = invite(&ca, in, doc);
     pki_ca_close(&ca);
     return rc;

@@ -247,7 +247,7 @@ void doctor_check_listen(struct exam *e) {
         exam_next(e, "bring the interface up, or choose another address with --listen HOST:PORT");
         return;
     }
-    if (!strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost")) {
+    if (cli_is_loopback(host)) {
         exam_say(e, NOTE, "%s port %d: only daemons of this machine can connect", host, port);
         exam_next(e, identity ? "set \"listen\" to a HOST:PORT of others' and restart rdmad"
                               : "make an identity first (rdmactl cluster init or join), then set "

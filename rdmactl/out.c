@@ -3,11 +3,13 @@
  * out.c - errors, JSON, human numbers and tables.
  */
 #include "rdmactl/cli.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -188,6 +190,17 @@ double cli_number(const json_t *row, const char *key) {
 const char *cli_text(const json_t *row, const char *key) {
     const json_t *text = json_object_get(row, key);
     return json_string_length(text) ? json_string_value(text) : "-";
+}
+
+bool cli_is_loopback(const char *host) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (inet_pton(AF_INET6, host, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6) ||
+               (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
+    return !strcasecmp(host, "localhost");
 }
 
 double cli_now_s(void) {

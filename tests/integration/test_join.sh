@@ -32,6 +32,31 @@ cmp "$work/shared" "$work/fetched" || fail "other bytes"
 ctl b peer show | grep -q 'alpha *tls' || fail "$(ctl b peer show)"
 eventually grep -q 'cause=join.granted' "$work/a.log" # the log says who has joined
 
+echo "* others are not told to dial loopback: a daemon that listens there only has the host's name, and who makes the cluster is told"
+invites() { # NAME LISTEN
+    local at line
+    mkdir "$work/$1"
+    run "$1" "$2"
+    at=$(ctl "$1" -j status | jq .listen.port)
+    ctl "$1" cluster init --name "$1" >"$work/init.$1" 2>"$work/said" || fail "$(<"$work/said")"
+    line=$(tail -n 1 "$work/init.$1")
+    [[ $line == "rdmactl cluster join "*":$at "* && $line != *"join ${2%:*}:"* ]] || fail "joined by: $line"
+    [[ $line == *" $(<"$work/$1.id/ca.address") "* ]] || fail "another address is kept: $(<"$work/$1.id/ca.address")"
+    grep -q '^rdmactl: this daemon listens on loopback only: set "listen" to HOST:PORT' "$work/said" || fail "not told: $(<"$work/said")"
+    [ "$(wc -l <"$work/said")" = 1 ] || fail "told more than that: $(<"$work/said")"
+}
+invites f 127.0.0.1:0
+[ ! -e /proc/net/if_inet6 ] || invites g '[::1]:0'
+mkdir "$work/h"
+run h 127.0.0.1:0
+ctl h -j cluster init --name h >"$work/init.h" 2>"$work/said" || fail "$(<"$work/said")"
+jq -e '.address | startswith("127.") | not' "$work/init.h" >/dev/null || fail "$(<"$work/init.h")"
+grep -q 'listens on loopback only' "$work/said" || fail "not told: $(<"$work/said")"
+mkdir "$work/i"
+run i 127.0.0.1:0
+ctl i cluster init --name i --address 127.0.0.1:1 >"$work/init.i" 2>"$work/said" || fail "$(<"$work/said")"
+[ ! -s "$work/said" ] || fail "who names loopback is told of it: $(<"$work/said")"
+
 echo "* with a daemon that may not write in what is new, who joins is told to restart it, or it would never renew"
 joins() { # NAME: whose daemon runs already
     ctl a cluster token --identity "$work/a.id" --address "127.0.0.1:$port" >"$work/token"

@@ -238,6 +238,21 @@ Test(doctor, pools_that_may_be_swapped_out_are_warned_of) {
     expect(doctor_check_memlock, "good", "CAP_IPC_LOCK");
 }
 
+Test(doctor, who_listens_on_loopback_is_known_however_it_is_written) {
+    static const char *const loopback[] = {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1",
+                                           "localhost"};
+    static const char *const others[] = {"0.0.0.0", "::", "192.0.2.7", "::ffff:192.0.2.7",
+                                         "127.example"};
+    char status[128];
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(status, sizeof(status), "{\"listen\":{\"host\":\"%s\",\"port\":7471}}",
+                 i < 5 ? loopback[i] : others[i - 5]);
+        daemon_says(status);
+        expect(doctor_check_listen, i < 5 ? "note" : "warning",
+               i < 5 ? "only daemons of this machine" : "is reachable from outside");
+    }
+}
+
 Test(doctor, without_an_identity_it_is_told_who_is_talked_to) {
     daemon_says("{\"identity\":{\"name\":null,\"insecure\":false,\"warning\":\"\"}}");
     expect(doctor_check_identity, "note", "are not talked to");
