@@ -223,20 +223,20 @@ static void remember_loss(const struct peer *p, enum peer_stage was, const struc
 }
 
 static void peer_up(struct peer *p) {
+    const char *fabric = peer_fabric(p)->name;
     char text[PEER_TEXT];
     peer_text(p, text);
     if (p->outgoing)
         repeats_over(&p->peers->unreached, p->dialled);
     if (p->outgoing)
         EVENT("peer", "up", peer_who(p), audit_object("peer", p->id),
-              ("%s is up, dialled, over %s", text, peer_fabric(p)->name));
+              ("%s is up, dialled, over %s", text, fabric));
     else
         AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id), ("%s is up", text));
     peer_apply_policy(p);
-    LOG_LIMITED_OF(
-        peer_log(p), INFO,
-        ("%s is up, %s, over %s", text, p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
-        FIELD_U64("PEER", p->id));
+    LOG_LIMITED_OF(peer_log(p), INFO,
+                   ("%s is up, %s, over %s", text, p->outgoing ? "dialled" : "accepted", fabric),
+                   FIELD_U64("PEER", p->id));
     liveness_update(p);
     peer_tell_adders(p, &ok);
     if (p->outgoing) {
