@@ -173,8 +173,8 @@ int cmd_limit_set(const struct command *self, int argc, char **argv) {
         rc = add_set(words[i], sets, sizeof(sets));
     if (rc != ARGS_RUN)
         return rc;
-    json_t *result = daemon_call("limit.set", json_pack("{s:s, s:s}", "who", words[0], "set", sets),
-                                 PATIENCE_ACT_MS);
+    json_t *params = json_pack("{s:s, s:s}", "who", words[0], "set", sets);
+    json_t *result = daemon_call("limit.set", params, PATIENCE_ACT_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
