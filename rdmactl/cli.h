@@ -66,7 +66,7 @@ int cmd_config_show(const struct command *self, int argc, char **argv);
 
 enum opt_kind {
     OPT_FLAG,  /* bool */
-    OPT_TEXT,  /* const char *, UTF-8: the daemon is told it in JSON, which has nothing else */
+    OPT_TEXT,  /* const char *, UTF-8: it may come into JSON, which has nothing else */
     OPT_PATH,  /* const char *, as file systems have it */
     OPT_COUNT, /* uint64_t */
     OPT_BYTES, /* uint64_t: 4096, 64K, 1M, 2G */

@@ -122,10 +122,11 @@ void cluster_warn_read_only(const struct cluster_place *place) {
                  place->dir);
 }
 
-void cluster_warn_loopback(const struct cluster_place *place, const char *told) {
+void cluster_warn_loopback(const struct cluster_place *place, const char *given) {
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
-    if (place->loopback && !rdmad_hostport_parse(told, host, &port) && !cli_is_loopback(host))
+    bool meant = given && !rdmad_hostport_parse(given, host, &port) && cli_is_loopback(host);
+    if (place->loopback && !meant)
         cli_note("this daemon listens on loopback only: set \"listen\" to HOST:PORT in rdmad.json "
                  "and restart it before others join");
 }

@@ -37,9 +37,9 @@ void cluster_report_reload(const char *outcome, json_t *doc);
  * service manager lets it write was decided when it started, perhaps without this directory. */
 void cluster_warn_read_only(const struct cluster_place *place);
 
-/* Says, on standard error, that who is told that address does not reach the daemon there: it
- * listens on loopback, and the address is another. */
-void cluster_warn_loopback(const struct cluster_place *place, const char *told);
+/* Says, on standard error, that the daemon listens on loopback, where no other machine reaches it;
+ * unless that is the address that was given (NULL: none was). */
+void cluster_warn_loopback(const struct cluster_place *place, const char *given);
 
 /* The host's name as the name of a node. */
 int cluster_own_name(const struct cluster_place *place, const char *given,

@@ -23,6 +23,7 @@
 struct invitation {
     struct cluster_place place;
     const char *address; /* HOST:PORT */
+    bool guessed;        /* nobody has given it */
     uint64_t ttl_ms, days;
     char buf[ADDRESS_MAX];
 };
@@ -104,7 +105,7 @@ static int init(struct invitation *in, const char *name) {
                in->place.daemon ? "" : "Start rdmad here, or restart it, with that identity.\n");
     cluster_report_reload(reloaded, doc);
     cluster_warn_read_only(&in->place);
-    cluster_warn_loopback(&in->place, in->address);
+    cluster_warn_loopback(&in->place, in->guessed ? NULL : in->address);
     rc = invite(&ca, in, doc);
     pki_ca_close(&ca);
     return rc;
@@ -123,7 +124,7 @@ int cmd_cluster_init(const struct command *self, int argc, char **argv) {
          "how long the join line is good (24h)"},
         {"days", 0, OPT_COUNT, &in.days, 1, PKI_NODE_DAYS_MAX, "DAYS",
          "how long certificates are good before they are renewed (90)"},
-        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
@@ -132,7 +133,8 @@ int cmd_cluster_init(const struct command *self, int argc, char **argv) {
     if ((rc = cluster_find(identity, &in.place)) ||
         (rc = cluster_own_name(&in.place, name, own)) != ARGS_RUN)
         return rc;
-    if (!in.address)
+    in.guessed = !in.address;
+    if (in.guessed)
         in.address = guess_address(&in, own);
     return init(&in, own);
 }
@@ -165,7 +167,7 @@ int cmd_cluster_token(const struct command *self, int argc, char **argv) {
          "how long the node's certificates are good before they are renewed (90)"},
         {"address", 0, OPT_TEXT, &in.address, 0, 0, "HOST:PORT",
          "where nodes that join reach this node's daemon (as init said)"},
-        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);
@@ -199,7 +201,7 @@ int cmd_cluster_revoke(const struct command *self, int argc, char **argv) {
     unsigned count = 0;
     char why[256];
     struct opt opts[] = {
-        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     struct positionals pos = {.names = "NAME", .min = 1, .max = 1, .values = &name};

@@ -322,7 +322,7 @@ int cmd_cluster_join(const struct command *self, int argc, char **argv) {
          "of this node (what its daemon or host is called)"},
         {"replace", 0, OPT_FLAG, &j.replace, 0, 0, NULL,
          "join anew, though there is an identity (its key stays)"},
-        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     struct positionals pos = {.names = "HOST:PORT", .min = 1, .max = 2, .values = words};

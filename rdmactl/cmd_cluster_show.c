@@ -186,7 +186,7 @@ int cmd_cluster_show(const struct command *self, int argc, char **argv) {
     struct pki_error err;
     char address[ADDRESS_MAX];
     struct opt opts[] = {
-        {"identity", 0, OPT_PATH, &identity, 0, 0, "DIR", "the identity directory"},
+        {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);

@@ -98,7 +98,7 @@ static void limit_cell(struct table *t, const json_t *value, bool bytes) {
     }
 }
 
-/* Who sees its own only is not told of these, and they are 0 there. */
+/* Who sees its own only is not told of these, and they are 0 there (ctl_totals_own). */
 static bool is_of_no_user(const char *key) {
     static const char *const keys[] = {"peers", "links", "lanes_in", "lanes_in_encrypted", "fds"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

@@ -95,7 +95,8 @@ int cmd_upgrade(const struct command *self, int argc, char **argv) {
     struct before before;
     struct failure why;
     const char *file = NULL;
-    struct positionals pos = {.names = "BINARY", .min = 0, .max = 1, .values = &file};
+    struct positionals pos = {
+        .names = "BINARY", .min = 0, .max = 1, .paths = true, .values = &file};
     int rc = args_parse(self, NULL, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;

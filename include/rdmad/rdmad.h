@@ -392,13 +392,13 @@ RDMAD_API int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t l
                                    char uri[RDMAD_URI_MAX + 1]);
 /* Asks a service for bytes of its budget: attached to a fresh lease of them. Of terms count ttl_ms
  * and rights. They go back when the lease ends, unless handed over. RDMAD_E_BUDGET: not that much
- * is left, one request may not have it, or who asks has 256 already. RDMAD_E_RIGHTS: the service
- * does not give these rights.
+ * is left, or who asks may not have it. RDMAD_E_RIGHTS: the service does not give these rights.
  * On success *out is the caller's to rdmad_lease_free.
  * Errors: RDMAD_E_NO_SERVICE: there is none of that name, or it is closing. RDMAD_E_URI: that is
  * no URI of one. RDMAD_E_SCOPE: it is not for this user or daemon. RDMAD_E_DELEGATE: requested
  * memory cannot be handed on. RDMAD_E_INVAL: no bytes. RDMAD_E_LIMIT: ttl_ms is longer than the
- * service gives. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST, RDMAD_E_TIMEOUT: the owner's daemon. */
+ * service gives, or who asks has 256 leases of it. RDMAD_E_UNREACHABLE, RDMAD_E_PEER_LOST,
+ * RDMAD_E_TIMEOUT: the owner's daemon. */
 RDMAD_API int rdmad_lease_request(rdmad_session *session, const char *service_uri, size_t bytes,
                                   const struct rdmad_lease_terms *terms, int timeout_ms,
                                   rdmad_lease **out);

@@ -28,8 +28,11 @@ struct scene {
 };
 
 static bool scene_try(struct scene *c) {
+    static unsigned tries; /* what was lost may have its name for a moment more */
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    char name[32];
     terms.ttl_ms = 3600000;
+    snprintf(name, sizeof(name), "hung-%u", tries++);
     c->s = NULL;
     if (!hang_done(open_patient(c->d, PATIENCE, &c->s)) ||
         !hang_done(rdmad_pool_create(c->s, 1 << 20, 0, &c->pool)))
@@ -38,7 +41,7 @@ static bool scene_try(struct scene *c) {
     return hang_done(rdmad_lease_grant(c->s, c->memory, 4096, &terms, &c->own)) &&
            hang_done(rdmad_lease_attach(c->s, rdmad_lease_uri(c->own), 0, &c->there)) &&
            hang_done(rdmad_ring_create(c->s, 8, &c->ring)) &&
-           hang_done(rdmad_listen(c->s, "hung", NULL, &c->service));
+           hang_done(rdmad_listen(c->s, name, NULL, &c->service));
 }
 
 static void scene_up(struct scene *c) {

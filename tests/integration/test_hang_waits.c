@@ -161,11 +161,12 @@ static bool warm_up(struct scene *c) {
 }
 
 static bool scene_try(struct scene *c, int64_t call_timeout_ms, unsigned number) {
+    static unsigned tries; /* what was lost may have its name for a moment more */
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     char name[32];
     terms.ttl_ms = 3600000;
     terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC;
-    snprintf(name, sizeof(name), "service-%u", number);
+    snprintf(name, sizeof(name), "service-%u-%u", number, tries++);
     c->s = NULL;
     if (!hang_done(open_patient(daemon_of_all, call_timeout_ms, &c->s)) ||
         !hang_done(rdmad_pool_create(c->s, POOL, 0, &c->pool)))

@@ -242,10 +242,13 @@ static bool some_are_turned_away(const char *dir, unsigned count) {
     CHECK(count <= COME_AT_ONCE, "%u", count);
     for (unsigned i = 0; i < count; i++)
         fd[i] = (struct pollfd){.fd = raw_connect(dir), .events = POLLIN};
-    if (poll(fd, count, (int)TEST_PATIENCE_MS) == 0)
+    int ready = poll(fd, count, (int)TEST_PATIENCE_MS);
+    CHECK(ready >= 0, "poll");
+    if (ready == 0)
         return false;
-    while (!(fd[told].revents & POLLIN))
+    while (told < count && !(fd[told].revents & POLLIN))
         told++;
+    CHECK(told < count, "who is turned away hears nothing");
     raw_expect_told_away(fd[told].fd, RDMAD_E_LIMIT, "far more requests a second");
     for (unsigned i = 0; i < count; i++)
         close(fd[i].fd);

@@ -124,7 +124,7 @@ no_text=$'a\xff'
 for what in "limit show $no_text" "limit set $no_text weight=1" "limit set uid:1 $no_text=1" "metrics -f $no_text" \
     "policy show 0 --socket $no_text" "trace --for 10ms --op $no_text" "trace --for 10ms --peer=$no_text" \
     "session pause 1 --why $no_text" "session kick 1 -w$no_text" "log $no_text" "why $no_text 1" "peer add $no_text" \
-    "events --of $no_text" "session show --where $no_text=1"; do
+    "events --of $no_text" "cluster show --identity $no_text" "session show --where $no_text=1"; do
     # shellcheck disable=SC2086 # words
     code 2 a $what
     grep -q 'a? *" is not UTF-8\|a?=1" is not UTF-8' "$work/said" || fail "$what: $(<"$work/said")"

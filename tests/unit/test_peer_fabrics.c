@@ -5,7 +5,6 @@
  * is asked of the fabric that was agreed on with it.
  */
 #include "tests/unit/lessee_steps.h"
-#include <inttypes.h>
 
 static bool atomics_are_the_devices(struct fabric_host *host) {
     (void)host;
@@ -258,7 +257,6 @@ Test(peer_fabrics, lanes_of_a_lessee_are_of_its_owners_fabric_and_its_client_is_
 /* Nothing comes of the link that was offered, as if a firewall threw away what is sent there. */
 static void link_in_vain(const char *fabric, const char *words) {
     unsigned peers = 0;
-    char number[64];
     begin();
     struct raw *r = raw_accept(listener);
     struct peer_msg hello = hello_of(fabric, "", "");
@@ -270,11 +268,9 @@ static void link_in_vain(const char *fabric, const char *words) {
     cr_assert_eq(peers, 1);
     rig_advance(5000 * MS);
     failed(RDMAD_E_TIMEOUT, words);
-    snprintf(number, sizeof(number), ": rdmactl why link %" PRIu64, seen.id);
-    cr_expect_eq(strstr(done.text, number) != NULL, !strcmp(fabric, "tcp"), "%s", done.text);
 }
 
-Test(peer_fabrics, a_data_port_that_does_not_answer_is_named_with_where_to_ask_on) {
+Test(peer_fabrics, a_data_port_that_does_not_answer_is_named) {
     link_in_vain("tcp", "opening a link to the daemon at 127.0.0.1:");
     cr_expect(strstr(done.text, "its data port has not answered (tcp.data_port; a firewall?)"),
               "%s", done.text);

@@ -271,8 +271,8 @@ static void claim_why_late(const struct claim *c, struct error *why) {
     else if (silent[0])
         error_set(why, RDMAD_E_TIMEOUT,
                   "attaching took longer than %" PRIu64 " ms, opening a link to the daemon at "
-                  "%.80s: %s: rdmactl why link %" PRIu64,
-                  ms, c->peer->dialled, silent, c->peer->id);
+                  "%.80s: %s",
+                  ms, c->peer->dialled, silent);
     else
         error_set(why, RDMAD_E_TIMEOUT,
                   "attaching to a lease of the daemon at %.100s took longer than %" PRIu64
