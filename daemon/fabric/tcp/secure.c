@@ -21,7 +21,8 @@
 #include <sys/socket.h>
 
 #define KEY_UPDATE_BYTES 5u /* type, length, "do not answer" */
-#define KEY_UPDATE_RECORD (RECORD_HEADER + KEY_UPDATE_BYTES + 1 + RECORD_TAG)
+#define RECORD_OVERHEAD (RECORD_HEADER + 1 + RECORD_TAG)
+#define KEY_UPDATE_RECORD (RECORD_OVERHEAD + KEY_UPDATE_BYTES)
 static const uint8_t key_update[KEY_UPDATE_BYTES] = {24, 0, 0, 1, 0};
 
 static ssize_t broken(struct secure *s, const char *why) {
@@ -217,13 +218,23 @@ static bool keys_renew(struct secure *s) {
     return seal(s, RECORD_HANDSHAKE, sizeof key_update) && record_keys_next(&s->out);
 }
 
-/* One record of what is queued. Returns how many bytes it has; 0: there are none, -1: errno. */
+/* How much the next record may hold, behind a change of keys; 0: nothing more fits. */
+static size_t seal_room(const struct secure *s) {
+    const size_t used = s->end + KEY_UPDATE_RECORD + RECORD_OVERHEAD;
+    if (s->records + 2 > SECURE_RECORDS || used >= SECURE_OUT_BYTES)
+        return 0;
+    size_t room = SECURE_OUT_BYTES - used;
+    return room < RECORD_CONTENT_MAX ? room : RECORD_CONTENT_MAX;
+}
+
+/* One record of what is queued. Returns how many bytes it has; 0: none, -1: errno. */
 static ssize_t seal_next(struct secure *s, struct outq *q) {
-    if (outq_empty(q))
+    size_t room = seal_room(s);
+    if (room == 0 || outq_empty(q))
         return 0;
     if (s->out.number >= s->key_life && !keys_renew(s))
         return broken(s, "no memory for new keys");
-    ssize_t n = outq_take(q, s->going + s->end + RECORD_HEADER, RECORD_CONTENT_MAX);
+    ssize_t n = outq_take(q, s->going + s->end + RECORD_HEADER, room);
     if (n > 0 && !seal(s, RECORD_DATA, (uint32_t)n))
         return broken(s, "the cipher failed");
     return n;
@@ -232,9 +243,9 @@ static ssize_t seal_next(struct secure *s, struct outq *q) {
 /* Returns how much of the queue was sealed, or -1 and errno if that is nothing, or is not all that
  * was taken from it. */
 static ssize_t seal_all(struct secure *s, struct outq *q) {
-    ssize_t all = 0, n = 0;
+    ssize_t all = 0, n;
     s->sent = s->end = s->records = 0;
-    while (SECURE_OUT_BYTES - s->end >= RECORD_MAX + KEY_UPDATE_RECORD && (n = seal_next(s, q)) > 0)
+    while ((n = seal_next(s, q)) > 0)
         all += n;
     return n < 0 && (all == 0 || errno == EBADMSG) ? n : all;
 }

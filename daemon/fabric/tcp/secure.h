@@ -19,8 +19,12 @@
 #include "daemon/fabric/tcp/outq.h"
 
 #define SECURE_IN_BYTES (128u << 10) /* sealed bytes that have come */
-#define SECURE_RECORDS 4u            /* sealed for one send */
-#define SECURE_OUT_BYTES ((size_t)SECURE_RECORDS * RECORD_MAX + 64)
+
+/* The most that Linux sends as one piece over Ethernet with packets of 1500 bytes; over loopback it
+ * is 65483. What does not fill one at the end of a send costs as much as a whole one. */
+#define SECURE_SEGMENT 65160u
+#define SECURE_OUT_BYTES (4 * SECURE_SEGMENT) /* sealed for one send */
+#define SECURE_RECORDS 20u                 /* that these are at most, changes of keys among them */
 #define SECURE_RECORD_COST 256u            /* of a poll's budget; see share.h */
 #define SECURE_HANDSHAKE_COST (128u << 10) /* likewise, a step of a handshake */
 
@@ -34,7 +38,7 @@ struct secure {
     uint32_t sent, end;
     struct {
         uint32_t end, content; /* where it ends, and how many bytes of the queue it has */
-    } record[SECURE_RECORDS + 1];
+    } record[SECURE_RECORDS];
     uint32_t records;
     uint64_t key_life; /* records under one key */
     uint32_t cost;     /* of what was done since it was last asked, beyond the bytes */
