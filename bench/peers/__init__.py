@@ -93,8 +93,8 @@ class CacheLine:
     def __init__(self, build):
         self.program = os.path.join(build, "bench/bench_cacheline")
 
-    def round_trip(self):
-        return json.loads(output([self.program, "1"]))["round_trip_us"]
+    def round_trip(self, seconds=1):
+        return json.loads(output([self.program, str(seconds)]))["round_trip_us"]
 
 
 class FabricPair:

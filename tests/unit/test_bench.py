@@ -30,7 +30,8 @@ def load(name):
 
 
 compare, plot = load("compare"), load("plot")
-guest, peers, rdmad, shares, spent = compare.guest, compare.peers, compare.rdmad, compare.shares, compare.spent
+guest, peers, processors, rdmad, shares, spent = (compare.guest, compare.peers, compare.processors, compare.rdmad,
+                                                   compare.shares, compare.spent)
 
 BANDWIDTH = """\
 ---------------------------------------------------------------------------------------
@@ -109,6 +110,63 @@ class Rows(unittest.TestCase):
         plan.row("other", "us", plan.measure("a".count, "y"), "", plan.measure("a".find, "y"))
         plan.keep_only("want")
         self.assertEqual([len(plan.rows), len(plan.measures)], [1, 2])
+
+
+class TwoProcessors(unittest.TestCase):
+    """A cache line takes 0.07 us between them while they share a cache, and 0.3 while they do not."""
+
+    def on(self, apart):
+        """A machine of which apart tells, of each moment, whether its processors are far from each other."""
+        self.time = 0.0
+
+        def sleep(seconds):
+            self.time += seconds
+
+        def round_trip(seconds):
+            self.time += seconds
+            return 0.3 if apart(self.time) else 0.07
+
+        return processors.Processors(round_trip, lambda: self.time, sleep)
+
+    def measure(self, seconds):
+        def run():
+            self.time += seconds
+            return self.time
+        return run
+
+    def test_what_is_measured_begins_when_they_are_near(self):
+        two = self.on(lambda now: 1 < now < 10)
+        self.assertGreater(two.steadily(self.measure(1)), 11)
+        two = self.on(lambda now: now < 1.5)
+        self.assertGreater(two.steadily(self.measure(1)), 2.5)
+        self.assertEqual(two.apart(), 0)
+
+    def test_whoever_was_apart_from_the_start_is_found_out_later(self):
+        two = self.on(lambda now: now < 10)
+        self.assertLess(two.steadily(self.measure(1)), 10)
+        self.assertEqual(two.apart(), 0)
+        two.steadily(self.measure(10))
+        self.assertEqual(two.apart(), 1)
+
+    def test_what_they_came_apart_in_is_measured_again(self):
+        two = self.on(lambda now: 3 < now < 4)
+        self.assertGreater(two.steadily(self.measure(1.5)), 5)
+        self.assertEqual((len(two.kept), two.apart()), (1, 0))
+
+    def test_a_machine_that_keeps_them_apart_is_measured_all_the_same_and_that_is_said(self):
+        two = self.on(lambda now: now > 1)
+        for _ in range(3):
+            two.steadily(self.measure(1))
+        self.assertEqual((len(two.kept), two.apart()), (3, 3))
+        self.assertLess(self.time, processors.PATIENCE + 10)
+        self.assertIn("0.07 to 0.30 us there and back. 3 of 3 measurements", two.notes()[0])
+
+    def test_of_a_steady_machine_nothing_is_said(self):
+        two = self.on(lambda now: False)
+        two.steadily(self.measure(1))
+        self.assertEqual(two.notes(), [])
+        self.assertEqual(self.on(lambda now: True).notes(), [], "nothing was measured")
+
 
 
 class Perftest(unittest.TestCase):
