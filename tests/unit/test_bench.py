@@ -168,7 +168,6 @@ class TwoProcessors(unittest.TestCase):
         self.assertEqual(self.on(lambda now: True).notes(), [], "nothing was measured")
 
 
-
 class Perftest(unittest.TestCase):
     def test_its_columns(self):
         self.assertEqual(peers.perftest.numbers(BANDWIDTH), [65536, 300, 85.33, 58.83, 0.000941])

@@ -523,7 +523,7 @@ Test(tcp_secure, keys_are_renewed_both_ways_and_nothing_is_lost) {
     renew_keys_every(5);
 }
 
-/* As many changes of keys as records, so that more are sealed for a send than bytes would let. */
+/* As many changes of keys as records: how many there may be ends a send, and not their bytes. */
 Test(tcp_secure, keys_that_are_good_for_one_record_lose_nothing) {
     renew_keys_every(1);
 }
