@@ -5,7 +5,7 @@ rdmad_test(unit_op_parts unit/test_op_parts.c LINK rdmad_op LABELS unit)
 rdmad_test(unit_op_ids unit/test_op_ids.c LINK rdmad_op -Wl,--wrap=malloc LABELS unit)
 rdmad_test(unit_op_ranges unit/test_op_ranges.c LINK rdmad_op LABELS unit)
 rdmad_test(unit_op_window unit/test_op_window.c LINK rdmad_op LABELS unit)
-foreach(area validate path tally ends vanish many_end lanes lane_return windows fair sim sim_messages notify notify_early notify_last notify_room notices atomics batch fence chain cancel doorbells waits pause)
+foreach(area validate path tally ends vanish many_end lanes lane_return windows fair sim sim_messages notify notify_early notify_last notify_room notices atomics batch fence chain cancel doorbells waits pause still)
   rdmad_test(unit_op_${area} unit/test_op_${area}.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()

@@ -12,7 +12,7 @@
  * Looking costs time as well, even in vain: what a client writes is not in this CPU's cache. A ring
  * on which nothing was found is quiet until something is, and a turn looks at no more than
  * QUIET_LOOKS of a user's quiet rings, of each of its sessions at as many, and goes on where it was
- * in the next.
+ * in the next; and at STILL_LOOKS of those that are still (rings.c).
  */
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/account.h"
@@ -32,6 +32,7 @@
 #define TURN_BUDGET 512u /* of all: more than their parts come to, but for those who are new */
 #define PEEKS 4u         /* at parked rings in a turn */
 #define QUIET_LOOKS 32u  /* at quiet rings of a user in a turn */
+#define STILL_LOOKS 4u   /* at still ones, and at quiet ones before any falls still */
 
 /* Asks the op's kind; RECV and NOTIFIED must also be within the limits of waits. */
 static int admit_kind(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -188,9 +189,26 @@ static void ring_look_at(struct worker *w, struct op_ring *r) {
     bool work = rings_has_work(r);
     w->looks++;
     list_remove(&r->node);
+    if (!work && w->looks > STILL_LOOKS && rings_still(w, r))
+        return;
     list_append(work ? &s->hot : &s->quiet, &r->node);
     if (!work)
         rings_rest(w, r);
+}
+
+/* The ones looked at longest ago. Who is back from aside has not many turns. */
+static void look_at_still(struct op_user *u) {
+    unsigned looks = u->back_turn == u->worker->turns ? QUIET_LOOKS : STILL_LOOKS;
+    struct list looked_at, *pos;
+    list_init(&looked_at);
+    for (unsigned i = 0; i < looks && (pos = list_pop(&u->still)); i++) {
+        struct op_ring *r = list_entry(pos, struct op_ring, node);
+        if (rings_has_work(r) || !r->inflight) /* what ended was not told */
+            rings_heat(r);
+        else
+            list_append(&looked_at, pos);
+    }
+    list_splice(&u->still, &looked_at);
 }
 
 /* At the session's part of what is looked at of its user's quiet rings. False: nothing was left. */
@@ -255,6 +273,8 @@ static unsigned serve_user(struct worker *w, struct op_user *u) {
     u->part = part;
     u->part_turn = w->turns;
     w->looks = 0;
+    if (!list_empty(&u->still) && !user_is_aside(u))
+        look_at_still(u);
     while (!list_empty(&u->hot) && w->spent < TURN_BUDGET && !user_is_aside(u)) {
         struct list *pos = list_pop(&u->hot);
         struct op_session *s = list_entry(pos, struct op_session, hot_node);
@@ -321,7 +341,7 @@ static struct op_ring *only_ring(const struct worker *w) {
     if (!is_single(&w->hot) || !w->alone || w->alone->hot_node.next != &w->hot)
         return NULL;
     const struct op_user *u = w->alone;
-    if (u->limited || !is_single(&u->hot))
+    if (u->limited || !is_single(&u->hot) || !list_empty(&u->still))
         return NULL;
     return single_ring(list_entry(u->hot.next, struct op_session, hot_node));
 }
@@ -357,7 +377,7 @@ unsigned rings_serve(struct worker *w) {
         struct op_user *u = list_entry(pos, struct op_user, hot_node);
         list_append(&looked_at, pos);
         busy += serve_user(w, u);
-        if (list_empty(&u->hot))
+        if (!user_is_polled(u))
             list_remove(pos);
     }
     w->gated |= !list_empty(&w->hot);

@@ -177,7 +177,7 @@ struct op_ring {
     struct op_session *session;
     struct ring *ring;
     uint64_t session_id, handle; /* for probes: as its client knows it */
-    struct list node;            /* in one of its session's lists, or in worker->parked */
+    struct list node;            /* in one of its session's lists, its user's, or worker->parked */
     struct list dirty_node;      /* in worker->dirty: to be flushed this turn */
     struct list owed_node;       /* in worker->owed: the longer it was not tried, the sooner */
     struct list prompt_node;     /* in worker->prompt; prompt.h, as the next */
@@ -195,6 +195,7 @@ struct op_ring {
     bool tagged;         /* these are in tags; names.c */
     struct tags tags, batch_tags;
     bool parked;            /* its wait word is set: its client will ring the doorbell */
+    bool still;             /* it is in user->still */
     uint64_t active_ns;     /* when it last had an sqe or an answer */
     uint64_t taken;         /* transfers taken so far; chain.c's, as the next */
     uint64_t broken;        /* the transfer to be canceled when it is taken; 0: none */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings.c - a ring is in one of four lists.
+ * rings.c - a ring is in one of five lists.
  *
  * Hot: it had something when it was last looked at, and is looked at every turn. Quiet: it had
  * nothing; a turn looks at some of them (admit.c). Both are its session's; such sessions are in
- * their user's, and such users in the worker's, unless they were put aside (user.h). Parked: its
+ * their user's, and such users in the worker's, unless they were put aside (user.h). Still: quiet,
+ * with ops under way, and without an sqe or an answer for STILL_NS. What is put on it comes behind
+ * its own ops, so a turn looks at very few of these, which are its user's: who has a thousand rings
+ * full of long ops must not fill turns with looks in vain. With its next answer, which is a reason
+ * for its client to come again, it is quiet once more. Parked: its
  * wait word is set, so its client rings the doorbell when it publishes; a thousand idle rings cost
  * a sleeping worker nothing, and a busy one looks at a few of them a turn instead of asking the
  * kernel. Throttled: its session has as many ops in flight as it may, and its sqes stay where they
@@ -18,6 +22,7 @@
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 
+#define STILL_NS (100 * NSEC_PER_USEC)
 #define OWED_NS NSEC_PER_MSEC /* between two tries to wake clients, */
 #define OWED_TRIES 64u        /* of so many rings */
 
@@ -71,6 +76,7 @@ static void heat_session(struct op_session *s) {
 
 void rings_heat(struct op_ring *r) {
     struct op_session *s = r->session;
+    r->still = false;
     list_append(s->paused ? &s->throttled : &s->hot, &r->node);
     if (!s->paused)
         heat_session(s);
@@ -93,9 +99,30 @@ bool rings_park(struct worker *w, struct op_ring *r) {
         return false;
     }
     r->parked = true;
+    r->still = false;
     list_remove(&r->node);
     list_append(&w->parked, &r->node);
     return true;
+}
+
+bool rings_still(const struct worker *w, struct op_ring *r) {
+    if (!r->inflight || w->now_ns - r->active_ns <= STILL_NS)
+        return false;
+    r->still = true;
+    list_remove(&r->node);
+    list_append(&r->session->user->still, &r->node);
+    return true;
+}
+
+/* It has an answer. */
+static void stir(struct worker *w, struct op_ring *r) {
+    r->active_ns = w->now_ns;
+    if (!r->still || r->session->shut)
+        return;
+    r->still = false;
+    list_remove(&r->node);
+    list_append(&r->session->quiet, &r->node);
+    heat_session(r->session);
 }
 
 static bool park_each(struct worker *w, struct list *rings) {
@@ -108,7 +135,10 @@ static bool park_each(struct worker *w, struct list *rings) {
 
 bool rings_park_all(struct worker *w) {
     list_for_each (upos, &w->hot) {
-        list_for_each (spos, &list_entry(upos, struct op_user, hot_node)->hot) {
+        struct op_user *u = list_entry(upos, struct op_user, hot_node);
+        if (!park_each(w, &u->still))
+            return false;
+        list_for_each (spos, &u->hot) {
             struct op_session *s = list_entry(spos, struct op_session, hot_node);
             if (!park_each(w, &s->hot) || !park_each(w, &s->quiet))
                 return false;
@@ -125,6 +155,11 @@ void rings_rest(struct worker *w, struct op_ring *r) {
 bool rings_has_work(struct op_ring *r) {
     uint32_t count;
     return ring_available(r->ring, &count) < 0 || count > 0;
+}
+
+void rings_forget(struct op_ring *r) {
+    r->parked = r->still = false;
+    list_remove(&r->node);
 }
 
 void rings_throttle(struct op_ring *r) {
@@ -148,8 +183,7 @@ void rings_pause(struct op_session *s) {
     for (struct op_ring *r; !s->shut && (r = slots_next(&s->rings, &cursor, &handle));) {
         if (r->parked)
             ring_disarm(r->ring);
-        r->parked = false;
-        list_remove(&r->node);
+        rings_forget(r);
         list_append(&s->throttled, &r->node);
     }
 }
@@ -174,12 +208,13 @@ void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t 
     };
     ring_complete(r->ring, &cqe);
     rings_dirty(w, r);
-    r->active_ns = w->now_ns; /* its client has reason to come again */
+    stir(w, r);
 }
 
 /* This makes room in the cq without the client, so a ring that sleeps while sqes wait for room must
  * wake. */
 void ring_tell_nothing(struct worker *w, struct op_ring *r) {
     ring_release(r->ring);
+    stir(w, r);
     rings_wake(w, r);
 }

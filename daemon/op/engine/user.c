@@ -81,6 +81,7 @@ struct op_user *user_join(struct worker *w, struct op_account *account, struct o
                           .ops.due_ns = &account->ops_due_ns};
     list_init(&u->hot_node);
     list_init(&u->hot);
+    list_init(&u->still);
     list_init(&u->flows);
     list_init(&u->held);
     list_init(&u->released_node);
@@ -104,9 +105,10 @@ static void end_aside(struct op_user *u) {
     uint64_t ns = clock_left(u->aside_since_ns, u->worker->now_ns);
     __atomic_add_fetch(&u->account->throttled_ns, ns, __ATOMIC_RELAXED);
     u->aside = false;
+    u->back_turn = u->worker->turns;
     user_release_held(u);
     list_remove(&u->hot_node);
-    if (!list_empty(&u->hot))
+    if (user_is_polled(u))
         list_append(&u->worker->hot, &u->hot_node);
 }
 
@@ -114,7 +116,7 @@ void user_leave(struct op_user *u) {
     assert(u->sessions > 0);
     if (--u->sessions)
         return;
-    assert(list_empty(&u->hot) && list_empty(&u->flows) && list_empty(&u->held));
+    assert(!user_is_polled(u) && list_empty(&u->flows) && list_empty(&u->held));
     if (u->aside)
         end_aside(u);
     if (u->worker->alone == u)

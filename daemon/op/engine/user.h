@@ -49,7 +49,8 @@ struct op_user {
     struct op_account *account; /* of the same user, at all workers */
     struct list node;           /* in worker->users */
     struct list hot_node;       /* in worker->hot, or in worker->aside */
-    struct list hot;            /* of struct op_session: those with hot rings */
+    struct list hot;            /* of struct op_session: those with hot or quiet rings */
+    struct list still;          /* of struct op_ring: of all of them; rings.c */
     struct list flows;          /* of struct op_flow, one a route */
     struct list held;           /* of struct op_channel: with bytes to send that its rate held up */
     struct list released_node;  /* in worker->released */
@@ -73,6 +74,7 @@ struct op_user {
     uint64_t waited;       /* and in which it had more to do than it might */
     bool limited;          /* has a rate */
     bool aside;
+    uint64_t back_turn;   /* the turn in which that last ended */
     uint32_t ops_at_once; /* how much it may take before its rates are looked at again */
     uint64_t bytes_at_once;
     struct rate bytes, ops;
@@ -110,6 +112,11 @@ static inline bool vtime_before(uint64_t a, uint64_t b) {
 
 static inline uint64_t user_vtime_of(const struct op_user *u, uint64_t cost) {
     return (cost >> 16) * u->price + ((cost & 0xffff) * u->price >> 16);
+}
+
+/* It has rings to look at. */
+static inline bool user_is_polled(const struct op_user *u) {
+    return !list_empty(&u->hot) || !list_empty(&u->still);
 }
 
 /* It has something to do in this turn, whether it may do it or not. */

@@ -78,9 +78,8 @@ static void drop_ring(struct call *c) {
         call_fail(c, RDMAD_E_HANDLE, "ring: no such handle");
         return;
     }
-    r->parked = false; /* a doorbell does not make it hot again */
+    rings_forget(r); /* a doorbell does not make it hot again */
     prompt_forget(r);
-    list_remove(&r->node);
     ends_doom_ring(r);
     untaken_tell(s);
     call_ring(c)->ring = r;
