@@ -63,6 +63,8 @@ const char *upgrade_program(const struct upgrade *u) {
 /* ---- the child ------------------------------------------------------------------------------ */
 
 struct trial {
+    const char *option; /* that it is tried with */
+    uint64_t end_ns;    /* of all trials of a file */
     pid_t pid;
     int pidfd, out; /* out: what it says */
     char said[SAID_MAX + 1];
@@ -106,9 +108,9 @@ static int trial_spawn(struct trial *t, const char *program, char **argv, char *
     return failed;
 }
 
-/* The same arguments, and one more. */
+/* The daemon's arguments, and one more. */
 static int trial_start(struct trial *t, const struct upgrade *u) {
-    static char check[] = "--check-config";
+    char option[32];
     size_t n = 0;
     int pipe_fds[2];
     while (u->argv[n])
@@ -120,7 +122,8 @@ static int trial_start(struct trial *t, const struct upgrade *u) {
         return saved;
     }
     memcpy(argv, u->argv, n * sizeof(*argv));
-    argv[n] = check;
+    snprintf(option, sizeof(option), "%s", t->option);
+    argv[n] = option;
     int failed = trial_spawn(t, u->tried, argv, u->env, pipe_fds[1]);
     free(argv);
     close(pipe_fds[1]);
@@ -131,9 +134,9 @@ static int trial_start(struct trial *t, const struct upgrade *u) {
 
 /* Until it has ended, has taken too long or is given up. Returns whether it has ended. */
 static bool trial_wait(struct trial *t, const struct upgrade *u) {
-    uint64_t end_ns = clock_now_ns() + UPGRADE_CHECK_MS * NSEC_PER_MSEC;
     bool ended = false;
-    while (!ended && clock_now_ns() < end_ns && !__atomic_load_n(&u->given_up, __ATOMIC_RELAXED)) {
+    while (!ended && clock_now_ns() < t->end_ns &&
+           !__atomic_load_n(&u->given_up, __ATOMIC_RELAXED)) {
         struct pollfd p[2] = {{.fd = t->pidfd, .events = POLLIN}, {.fd = t->out, .events = POLLIN}};
         poll(p, 2, LOOK_MS);
         if (p[1].revents)
@@ -160,23 +163,23 @@ static bool trial_end(struct trial *t, int *status) {
     return ended;
 }
 
-static void trial_judge(const struct trial *t, const char *program, bool ended, int status,
-                        struct error *err) {
+static int trial_judge(const struct trial *t, const char *program, bool ended, int status,
+                       struct error *err) {
     const char *said = t->used ? t->said : "it says nothing";
     if (!ended)
-        error_set(err, RDMAD_E_TIMEOUT,
-                  "no upgrade: %.120s --check-config did not end in %u s, so this rdmad goes on: "
-                  "%.100s",
-                  program, UPGRADE_CHECK_MS / 1000, said);
-    else if (WIFSIGNALED(status))
-        error_set(err, RDMAD_E_SYSTEM,
-                  "no upgrade: %.120s --check-config was ended by signal %d, so this rdmad goes "
-                  "on: %.100s",
-                  program, WTERMSIG(status), said);
-    else if (WEXITSTATUS(status))
-        error_set(err, RDMAD_E_CONFIG,
-                  "no upgrade: %.80s --check-config ended with %d, so this rdmad goes on: %.160s",
-                  program, WEXITSTATUS(status), said);
+        return error_set(err, RDMAD_E_TIMEOUT,
+                         "no upgrade: %.120s %s did not end in %u s, so this rdmad goes on: %.100s",
+                         program, t->option, UPGRADE_CHECK_MS / 1000, said);
+    if (WIFSIGNALED(status))
+        return error_set(
+            err, RDMAD_E_SYSTEM,
+            "no upgrade: %.120s %s was ended by signal %d, so this rdmad goes on: %.100s", program,
+            t->option, WTERMSIG(status), said);
+    if (WEXITSTATUS(status))
+        return error_set(err, RDMAD_E_CONFIG,
+                         "no upgrade: %.80s %s ended with %d, so this rdmad goes on: %.160s",
+                         program, t->option, WEXITSTATUS(status), said);
+    return 0;
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -198,20 +201,34 @@ static void upgrade_told(struct mail *mail) {
     checked(u->arg, &u->result);
 }
 
-static void upgrade_try(struct upgrade *u) {
-    struct trial t = {.pid = -1, .pidfd = -1, .out = -1};
-    int failed = trial_start(&t, u);
-    if (failed) {
-        error_set(&u->result, RDMAD_E_SYSTEM,
-                  "no upgrade: %.160s cannot be run, so this rdmad goes on: %s", u->tried,
-                  strerror(failed));
+static int upgrade_try_with(struct upgrade *u, const char *option, struct trial *t) {
+    t->option = option;
+    t->pid = t->pidfd = t->out = -1;
+    t->used = 0;
+    memset(t->said, 0, sizeof(t->said));
+    int rc = trial_start(t, u);
+    if (rc) {
+        rc = error_set(&u->result, RDMAD_E_SYSTEM,
+                       "no upgrade: %.160s cannot be run, so this rdmad goes on: %s", u->tried,
+                       strerror(rc));
     } else {
         int status = 0;
-        bool ended = trial_wait(&t, u), gone = trial_end(&t, &status);
-        trial_judge(&t, u->tried, ended && gone, status, &u->result);
+        bool ended = trial_wait(t, u), gone = trial_end(t, &status);
+        rc = trial_judge(t, u->tried, ended && gone, status, &u->result);
     }
-    if (t.out >= 0)
-        close(t.out);
+    if (t->out >= 0)
+        close(t->out);
+    return rc;
+}
+
+/* A program may end well because it does not know our arguments. */
+static void upgrade_try(struct upgrade *u) {
+    struct trial t = {.end_ns = clock_now_ns() + UPGRADE_CHECK_MS * NSEC_PER_MSEC};
+    if (!upgrade_try_with(u, "--check-config", &t) && !upgrade_try_with(u, "--version", &t) &&
+        strncmp(t.said, "rdmad ", strlen("rdmad ")) != 0)
+        error_set(&u->result, RDMAD_E_CONFIG,
+                  "no upgrade: %.80s is no rdmad, so this rdmad goes on: to --version %.160s",
+                  u->tried, t.used ? t.said : "it says nothing");
 }
 
 static void *upgrade_run(void *arg) {

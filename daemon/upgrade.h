@@ -4,9 +4,9 @@
  *
  * The happy path: upgrade_new remembers at the start where the program file is; when somebody asks
  * for an upgrade, upgrade_check runs what is there by then with --check-config and the daemon's own
- * arguments, and tells whether it can be run and would start (trial.h). Nothing of the daemon has
- * changed until then. The file is run by a thread of its own, for UPGRADE_CHECK_MS at most, so the
- * control thread waits for nothing.
+ * arguments, and tells whether it can be run and would start (trial.h); then with --version, and
+ * tells whether it is an rdmad. Nothing of the daemon has changed until then. The file is run by a
+ * thread of its own, for UPGRADE_CHECK_MS at most, so the control thread waits for nothing.
  */
 #ifndef RDMAD_UPGRADE_H
 #define RDMAD_UPGRADE_H

@@ -424,10 +424,10 @@ static void if_the_next_cannot_begin_the_manager_is_told(void) {
     siginfo_t info = {.si_pid = 0};
     char said[4096];
     copy_start(&c);
-    program_file_script(&c.file, "#!/bin/sh\nrm \"$0\"\n", 0755);
+    program_file_script(
+        &c.file, "#!/bin/sh\necho rdmad\n[ \"${*%--version}\" = \"$*\" ] || rm \"$0\"\n", 0755);
     CHECK(!upgrade_try(c.d, said, sizeof(said)) && strstr(said, "RDMAD_E_NO_DAEMON"), "%s", said);
-    CHECK(waitid(P_PID, (id_t)tdaemon_pid(c.d), &info, WEXITED | WNOWAIT) == 0, "%s",
-          strerror(errno));
+    CHECK(waitid(P_PID, (id_t)tdaemon_pid(c.d), &info, WEXITED | WNOWAIT) == 0, "waitid");
     CHECK(info.si_code == CLD_EXITED && info.si_status == 1, "it ended with %d", info.si_status);
     CHECK(tdaemon_logged(c.d, "cannot begin the next"), "the log does not say why");
     tdaemon_kill(c.d); /* reaps it */
@@ -485,6 +485,7 @@ static void a_file_that_others_can_change_is_none(void) {
     expect_not_to(&c, "/nowhere/rdmad", "No such file or directory");
     program_file_script(&other, "#!/bin/sh\nexit 3\n", 0755);
     expect_not_to(&c, other.path, "ended with 3, so this rdmad goes on");
+    expect_not_to(&c, "/bin/true", "is no rdmad, so this rdmad goes on: to --version ");
     if (geteuid() == 0) {
         CHECK(chown(other.path, 65534, 65534) == 0, "%s", strerror(errno));
         expect_not_to(&c, other.path, "belongs to another user than root and rdmad's");
