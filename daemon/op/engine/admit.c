@@ -196,19 +196,29 @@ static void ring_look_at(struct worker *w, struct op_ring *r) {
         rings_rest(w, r);
 }
 
-/* The ones looked at longest ago. Who is back from aside has not many turns. */
+/* The one that was not looked at for longest; those of other sessions are next. */
+static void look_at_first_still(struct op_user *u, struct op_session *s) {
+    struct op_ring *r = list_entry(list_pop(&s->still), struct op_ring, node);
+    if (rings_has_work(r))
+        rings_heat(r);
+    else
+        list_append(&s->still, &r->node);
+    if (!list_empty(&s->still))
+        list_append(&u->still, &s->still_node);
+}
+
+/* Who was not served in the last turn, beyond a rate perhaps, has not many turns. */
 static void look_at_still(struct op_user *u) {
-    unsigned looks = u->back_turn == u->worker->turns ? QUIET_LOOKS : STILL_LOOKS;
-    struct list looked_at, *pos;
-    list_init(&looked_at);
-    for (unsigned i = 0; i < looks && (pos = list_pop(&u->still)); i++) {
-        struct op_ring *r = list_entry(pos, struct op_ring, node);
-        if (rings_has_work(r) || !r->inflight) /* what ended was not told */
-            rings_heat(r);
-        else
-            list_append(&looked_at, pos);
+    uint64_t turn = u->worker->turns;
+    unsigned looks = u->still_turn + 1 == turn ? STILL_LOOKS : QUIET_LOOKS;
+    u->still_turn = turn;
+    for (struct list *pos; looks && (pos = list_pop(&u->still));) {
+        struct op_session *s = list_entry(pos, struct op_session, still_node);
+        if (list_empty(&s->still))
+            continue;
+        look_at_first_still(u, s);
+        looks--;
     }
-    list_splice(&u->still, &looked_at);
 }
 
 /* At the session's part of what is looked at of its user's quiet rings. False: nothing was left. */

@@ -208,6 +208,7 @@ static void uncount(struct worker *w, struct op *op) {
     if (lane_queue(op))
         counter_sub(lane_queue(op), 1);
     r->inflight--;
+    rings_stir(r);
     if (op->batch)
         list_remove(&op->batch_node);
     if (op->tagged)

@@ -135,6 +135,8 @@ struct op_session {
     struct list hot;          /* of struct op_ring: those that are polled, and had something */
     struct list quiet;        /* and those that had nothing when they were last looked at */
     struct list hot_node;     /* in user->hot, while there are some of either */
+    struct list still;        /* and of those some that are looked at seldom; rings.c */
+    struct list still_node;   /* in user->still, while there are some */
     struct list throttled;    /* rings that wait for ops to end, or for a resume */
     uint32_t inflight;        /* ops of all of them */
     uint32_t charged;         /* those of them that count for max_session_ops */
@@ -177,7 +179,7 @@ struct op_ring {
     struct op_session *session;
     struct ring *ring;
     uint64_t session_id, handle; /* for probes: as its client knows it */
-    struct list node;            /* in one of its session's lists, its user's, or worker->parked */
+    struct list node;            /* in one of its session's lists, or in worker->parked */
     struct list dirty_node;      /* in worker->dirty: to be flushed this turn */
     struct list owed_node;       /* in worker->owed: the longer it was not tried, the sooner */
     struct list prompt_node;     /* in worker->prompt; prompt.h, as the next */
@@ -195,7 +197,7 @@ struct op_ring {
     bool tagged;         /* these are in tags; names.c */
     struct tags tags, batch_tags;
     bool parked;            /* its wait word is set: its client will ring the doorbell */
-    bool still;             /* it is in user->still */
+    bool still;             /* it is in session->still */
     uint64_t active_ns;     /* when it last had an sqe or an answer */
     uint64_t taken;         /* transfers taken so far; chain.c's, as the next */
     uint64_t broken;        /* the transfer to be canceled when it is taken; 0: none */

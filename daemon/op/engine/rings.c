@@ -4,11 +4,11 @@
  *
  * Hot: it had something when it was last looked at, and is looked at every turn. Quiet: it had
  * nothing; a turn looks at some of them (admit.c). Both are its session's; such sessions are in
- * their user's, and such users in the worker's, unless they were put aside (user.h). Still: quiet,
- * with ops under way, and without an sqe or an answer for STILL_NS. What is put on it comes behind
- * its own ops, so a turn looks at very few of these, which are its user's: who has a thousand rings
- * full of long ops must not fill turns with looks in vain. With its next answer, which is a reason
- * for its client to come again, it is quiet once more. Parked: its
+ * their user's, and such users in the worker's, unless they were put aside (user.h). Still: as
+ * quiet, with ops under way that end by themselves, and without an sqe or an answer for STILL_NS; a
+ * turn looks at very few of these, of its user's sessions in turns. For who has a thousand rings
+ * full of long ops must not fill turns with looks in vain, and most of what is put on such a ring
+ * comes behind its own ops. When one of these ends it is quiet once more. Parked: its
  * wait word is set, so its client rings the doorbell when it publishes; a thousand idle rings cost
  * a sleeping worker nothing, and a busy one looks at a few of them a turn instead of asking the
  * kernel. Throttled: its session has as many ops in flight as it may, and its sqes stay where they
@@ -106,18 +106,19 @@ bool rings_park(struct worker *w, struct op_ring *r) {
 }
 
 bool rings_still(const struct worker *w, struct op_ring *r) {
-    if (!r->inflight || w->now_ns - r->active_ns <= STILL_NS)
+    struct op_session *s = r->session;
+    if (r->inflight == r->nwaits || w->now_ns - r->active_ns <= STILL_NS)
         return false;
     r->still = true;
     list_remove(&r->node);
-    list_append(&r->session->user->still, &r->node);
+    list_append(&s->still, &r->node);
+    if (list_empty(&s->still_node))
+        list_append(&s->user->still, &s->still_node);
     return true;
 }
 
-/* It has an answer. */
-static void stir(struct worker *w, struct op_ring *r) {
-    r->active_ns = w->now_ns;
-    if (!r->still || r->session->shut)
+void rings_stir(struct op_ring *r) {
+    if (!r->still)
         return;
     r->still = false;
     list_remove(&r->node);
@@ -136,8 +137,10 @@ static bool park_each(struct worker *w, struct list *rings) {
 bool rings_park_all(struct worker *w) {
     list_for_each (upos, &w->hot) {
         struct op_user *u = list_entry(upos, struct op_user, hot_node);
-        if (!park_each(w, &u->still))
-            return false;
+        list_for_each (spos, &u->still) {
+            if (!park_each(w, &list_entry(spos, struct op_session, still_node)->still))
+                return false;
+        }
         list_for_each (spos, &u->hot) {
             struct op_session *s = list_entry(spos, struct op_session, hot_node);
             if (!park_each(w, &s->hot) || !park_each(w, &s->quiet))
@@ -208,13 +211,12 @@ void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t 
     };
     ring_complete(r->ring, &cqe);
     rings_dirty(w, r);
-    stir(w, r);
+    r->active_ns = w->now_ns; /* its client has reason to come again */
 }
 
 /* This makes room in the cq without the client, so a ring that sleeps while sqes wait for room must
  * wake. */
 void ring_tell_nothing(struct worker *w, struct op_ring *r) {
     ring_release(r->ring);
-    stir(w, r);
     rings_wake(w, r);
 }

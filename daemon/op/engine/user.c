@@ -105,7 +105,6 @@ static void end_aside(struct op_user *u) {
     uint64_t ns = clock_left(u->aside_since_ns, u->worker->now_ns);
     __atomic_add_fetch(&u->account->throttled_ns, ns, __ATOMIC_RELAXED);
     u->aside = false;
-    u->back_turn = u->worker->turns;
     user_release_held(u);
     list_remove(&u->hot_node);
     if (user_is_polled(u))

@@ -50,7 +50,8 @@ struct op_user {
     struct list node;           /* in worker->users */
     struct list hot_node;       /* in worker->hot, or in worker->aside */
     struct list hot;            /* of struct op_session: those with hot or quiet rings */
-    struct list still;          /* of struct op_ring: of all of them; rings.c */
+    struct list still;          /* of struct op_session: those with still ones */
+    uint64_t still_turn;        /* when these were last looked at; admit.c */
     struct list flows;          /* of struct op_flow, one a route */
     struct list held;           /* of struct op_channel: with bytes to send that its rate held up */
     struct list released_node;  /* in worker->released */
@@ -74,7 +75,6 @@ struct op_user {
     uint64_t waited;       /* and in which it had more to do than it might */
     bool limited;          /* has a rate */
     bool aside;
-    uint64_t back_turn;   /* the turn in which that last ended */
     uint32_t ops_at_once; /* how much it may take before its rates are looked at again */
     uint64_t bytes_at_once;
     struct rate bytes, ops;

@@ -76,6 +76,8 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, struct use
     list_init(&s->hot);
     list_init(&s->quiet);
     list_init(&s->hot_node);
+    list_init(&s->still);
+    list_init(&s->still_node);
     list_init(&s->throttled);
     list_init(&s->unended);
     list_init(&s->unended_node);
@@ -176,7 +178,7 @@ static void shut_out(struct op_session *s) {
     uint64_t handle;
     s->shut = true;
     for (struct op_ring *r; (r = slots_next(&s->rings, &cursor, &handle));)
-        list_remove(&r->node);
+        rings_forget(r);
 }
 
 static bool session_is_gone(struct call *c) {
@@ -203,6 +205,7 @@ static bool session_is_gone(struct call *c) {
     list_remove(&s->violated_node);
     list_remove(&s->untaken_node);
     list_remove(&s->hot_node);
+    list_remove(&s->still_node);
     user_leave(s->user);
     account_return(s);
     c->left = s->account;
