@@ -196,7 +196,7 @@ static void ring_look_at(struct worker *w, struct op_ring *r) {
         rings_rest(w, r);
 }
 
-/* The one that was not looked at for longest; those of other sessions are next. */
+/* The one that was looked at longest ago. Then it is another session's turn. */
 static void look_at_first_still(struct op_user *u, struct op_session *s) {
     struct op_ring *r = list_entry(list_pop(&s->still), struct op_ring, node);
     if (rings_has_work(r))
@@ -207,7 +207,7 @@ static void look_at_first_still(struct op_user *u, struct op_session *s) {
         list_append(&u->still, &s->still_node);
 }
 
-/* Who was not served in the last turn, beyond a rate perhaps, has not many turns. */
+/* Whose still rings had no look in the last turn may be beyond a rate, and have few turns. */
 static void look_at_still(struct op_user *u) {
     uint64_t turn = u->worker->turns;
     unsigned looks = u->still_turn + 1 == turn ? STILL_LOOKS : QUIET_LOOKS;

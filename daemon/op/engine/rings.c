@@ -4,15 +4,15 @@
  *
  * Hot: it had something when it was last looked at, and is looked at every turn. Quiet: it had
  * nothing; a turn looks at some of them (admit.c). Both are its session's; such sessions are in
- * their user's, and such users in the worker's, unless they were put aside (user.h). Still: as
- * quiet, with ops under way that end by themselves, and without an sqe or an answer for STILL_NS; a
- * turn looks at very few of these, of its user's sessions in turns. For who has a thousand rings
- * full of long ops must not fill turns with looks in vain, and most of what is put on such a ring
- * comes behind its own ops. When one of these ends it is quiet once more. Parked: its
- * wait word is set, so its client rings the doorbell when it publishes; a thousand idle rings cost
- * a sleeping worker nothing, and a busy one looks at a few of them a turn instead of asking the
- * kernel. Throttled: its session has as many ops in flight as it may, and its sqes stay where they
- * are until one of those ends; only a CANCEL that is the next is taken.
+ * their user's, and such users in the worker's, unless they were put aside (user.h). Still: it had
+ * nothing, has ops under way that end by themselves, and has had neither an sqe nor an answer for
+ * STILL_NS. A turn looks at very few of these, and takes their user's sessions in turns: who has a
+ * thousand rings full of long ops must not fill turns with looks in vain, and most of what is put
+ * on such a ring comes behind its own ops. When one of these ends the ring is quiet again. Parked:
+ * its wait word is set, so its client rings the doorbell when it publishes; a thousand idle rings
+ * cost a sleeping worker nothing, and a busy one looks at a few of them a turn instead of asking
+ * the kernel. Throttled: its session has as many ops in flight as it may, and its sqes stay where
+ * they are until one of those ends; only a CANCEL that is the next is taken.
  *
  * All rings of a session that is paused are in the last list, and stay there whatever ends. Their
  * wait words are not set: nobody would listen to their doorbells.

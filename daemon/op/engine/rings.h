@@ -26,9 +26,9 @@ bool rings_park(struct worker *w, struct op_ring *r); /* false: it has work */
 bool rings_park_all(struct worker *w);
 /* There was nothing on it: parked, if that lasts longer than quiet_ns already. */
 void rings_rest(struct worker *w, struct op_ring *r);
-/* Likewise: whether it is still from now on; until one of its ops ends. */
+/* Likewise: whether it is still from now on. */
 bool rings_still(const struct worker *w, struct op_ring *r);
-void rings_stir(struct op_ring *r);
+void rings_stir(struct op_ring *r); /* an op of it has ended: it is still no more */
 /* It is in no list, and nothing but a heat makes it polled again. */
 void rings_forget(struct op_ring *r);
 /* Whether the worker has something to do: an sqe with room for its answer, or a ring that is

@@ -38,8 +38,8 @@
 #include "daemon/op/engine/worker.h"
 
 #define USER_OP_COST 2048u
-#define USER_CALL_COST (32 * USER_OP_COST)    /* of the control thread, for the user: some 20 us */
-#define USER_ATTACH_COST (6 * USER_CALL_COST) /* more: it is another daemon's, which is asked */
+#define USER_CALL_COST (80 * USER_OP_COST)    /* of the control thread: mostly its wake-up */
+#define USER_ATTACH_COST (192 * USER_OP_COST) /* more: another daemon, which is asked, pays too */
 #define USER_DOORBELL_COST (4 * USER_OP_COST) /* one that epoll told of */
 #define USER_OWED_MOST (512 * USER_OP_COST)   /* that a user pays for at once on a route */
 #define USER_TURN_COST (256 * USER_OP_COST)   /* of all users together, in a turn */
