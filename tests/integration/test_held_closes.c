@@ -235,7 +235,7 @@ static void program_waits(struct program_file *f, char said[2][128]) {
     snprintf(said[0], 128, "%s.waits", f->path);
     snprintf(said[1], 128, "%s.goes", f->path);
     snprintf(script, sizeof(script),
-             "#!/bin/sh\ncase \" $* \" in *' --check-config '*) exec '%s' \"$@\" ;; esac\n"
+             "#!/bin/sh\ncase \"$*\" in *--check-config | *--version) exec '%s' \"$@\" ;; esac\n"
              "touch '%s'\nwhile [ ! -e '%s' ]; do sleep 0.01; done\nexec '%s' \"$@\"\n",
              build_path("daemon/rdmad", real, sizeof(real)), said[0], said[1], real);
     program_file_script(f, script, 0755);
