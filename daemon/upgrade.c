@@ -202,10 +202,7 @@ static void upgrade_told(struct mail *mail) {
 }
 
 static int upgrade_try_with(struct upgrade *u, const char *option, struct trial *t) {
-    t->option = option;
-    t->pid = t->pidfd = t->out = -1;
-    t->used = 0;
-    memset(t->said, 0, sizeof(t->said));
+    *t = (struct trial){.option = option, .end_ns = t->end_ns, .pid = -1, .pidfd = -1, .out = -1};
     int rc = trial_start(t, u);
     if (rc) {
         rc = error_set(&u->result, RDMAD_E_SYSTEM,

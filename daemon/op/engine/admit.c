@@ -188,9 +188,9 @@ static void ring_look_at(struct worker *w, struct op_ring *r) {
     struct op_session *s = r->session;
     bool work = rings_has_work(r);
     w->looks++;
-    list_remove(&r->node);
     if (!work && w->looks > STILL_LOOKS && rings_still(w, r))
         return;
+    list_remove(&r->node);
     list_append(work ? &s->hot : &s->quiet, &r->node);
     if (!work)
         rings_rest(w, r);

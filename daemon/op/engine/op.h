@@ -135,8 +135,8 @@ struct op_session {
     struct list hot;          /* of struct op_ring: those that are polled, and had something */
     struct list quiet;        /* and those that had nothing when they were last looked at */
     struct list hot_node;     /* in user->hot, while there are some of either */
-    struct list still;        /* and of those some that are looked at seldom; rings.c */
-    struct list still_node;   /* in user->still, while there are some */
+    struct list still;        /* and those of them that are looked at seldom; rings.c */
+    struct list still_node;   /* in user->still, while there are some of these */
     struct list throttled;    /* rings that wait for ops to end, or for a resume */
     uint32_t inflight;        /* ops of all of them */
     uint32_t charged;         /* those of them that count for max_session_ops */
