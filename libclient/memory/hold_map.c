@@ -3,8 +3,8 @@
  * hold_map.c - holds by address, in three sizes.
  *
  * A range is cut into blocks of 256 KiB that it covers, pages that it covers beside them, and parts
- * of the pages at its ends. Each is taken in its own word, so a range of any length costs at most
- * some hundred atomic steps, and a short one two:
+ * of the pages at its ends. Each is taken in its own word: a short range in two atomic steps, a
+ * long one in two for each block, and in some hundred at its ends.
  *
  *   block   one word: a writer, or how many readers hold all of it
  *   page    one word: the same for the whole page, and how many parts of it are held either way
@@ -168,6 +168,15 @@ static void block_drop(struct rdmad_hold_map *m, uint64_t block, bool writes) {
     __atomic_fetch_sub(&m->block[block], writes ? BLOCK_WRITER : BLOCK_READER, __ATOMIC_SEQ_CST);
 }
 
+/* The words of its pages together. In one go, because a long op asks of thousands. */
+static uint64_t block_pages(const struct rdmad_hold_map *m, uint64_t block) {
+    const uint64_t *page = &m->page[block * BLOCK_PAGES];
+    uint64_t held = 0;
+    for (unsigned i = 0; i < BLOCK_PAGES; i++)
+        held |= __atomic_load_n(&page[i], __ATOMIC_SEQ_CST);
+    return held;
+}
+
 static int block_take(struct rdmad_hold_map *m, uint64_t block, bool writes) {
     uint64_t *word = &m->block[block], w = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     uint64_t conflicts = writes ? ~LOCKED : WHOLE_WRITER | PART_WRITERS;
@@ -176,6 +185,8 @@ static int block_take(struct rdmad_hold_map *m, uint64_t block, bool writes) {
             return RDMAD_E_BUSY;
     } while (!__atomic_compare_exchange_n(word, &w, w + (writes ? BLOCK_WRITER : BLOCK_READER),
                                           false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    if (!(block_pages(m, block) & (conflicts | LOCKED)))
+        return 0;
     for (uint64_t p = block * BLOCK_PAGES; p < (block + 1) * BLOCK_PAGES; p++) {
         if (word_load_unlocked(&m->page[p]) & conflicts) {
             block_drop(m, block, writes);

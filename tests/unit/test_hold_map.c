@@ -154,6 +154,22 @@ Test(hold_map, more_readers_than_can_be_counted_are_refused_with_another_code) {
     cr_assert_eq(rdmad_hold_map_take(map, 0, BYTES, true), 0);
 }
 
+Test(hold_map, a_block_is_refused_for_any_of_its_pages_and_for_no_other) {
+    static const uint64_t size[] = {1, 4096};
+
+    for (uint64_t at = BLOCK - 4096; at <= 2 * BLOCK; at += 4096) {
+        int expected = at >= BLOCK && at < 2 * BLOCK ? RDMAD_E_BUSY : 0;
+        for (unsigned i = 0; i < 4; i++) {
+            cr_assert_eq(rdmad_hold_map_take(map, at, size[i % 2], i < 2), 0);
+            int rc = rdmad_hold_map_take(map, BLOCK, BLOCK, i >= 2);
+            cr_assert_eq(rc, expected, "a page at %lu: %d", at, rc);
+            if (rc == 0)
+                rdmad_hold_map_drop(map, BLOCK, BLOCK, i >= 2);
+            rdmad_hold_map_drop(map, at, size[i % 2], i < 2);
+        }
+    }
+}
+
 Test(hold_map, what_a_refused_range_took_before_is_given_back) {
     cr_assert_eq(rdmad_hold_map_take(map, 2 * BLOCK + 5000, 10, true), 0);
     cr_assert_eq(rdmad_hold_map_take(map, 10, BYTES - 10, false), RDMAD_E_BUSY);
