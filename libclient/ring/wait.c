@@ -8,7 +8,9 @@
  * that has once gone to sleeping would never find out that its ops have become fast. While spinning
  * the thread offers its CPU to others every now and then: on a small machine the one to run may be
  * the daemon's worker itself. Where programs take it that give nothing back nobody spins
- * (common/crowd.h).
+ * (common/crowd.h), except for a thread with a realtime policy: the kernel gives its CPU to none of
+ * those programs. Nor does it give it to the worker, which may have been put aside for that thread
+ * and wait for it to sleep; so it spins in full more seldom there.
  *
  * The order before sleeping is arm, look again, sleep, drain, disarm; with the daemon's publish and
  * ask on the other side one of the two always sees the other.
@@ -31,6 +33,7 @@
 #define YIELD_EVERY_NS 1000u /* as daemon/op/tool/spin.c, and for the same reason */
 #define PAUSES_PER_CLOCK 16u
 #define FULL_SPIN_EVERY 16u
+#define FULL_SPIN_CROWDED 128u /* where it is crowded: fewer than one wait in a hundred */
 
 static bool wait_is_over(const struct rdmad_ring *r) {
     return ringword_peek(&r->daemon->cq_tail) != r->cq_tail;
@@ -46,11 +49,27 @@ static bool wait_look(const struct rdmad_ring *r) {
     return false;
 }
 
+/* The calling thread runs before all programs that have no such policy (sched(7)). */
+static bool thread_is_realtime(void) {
+    int policy = sched_getscheduler(0);
+    policy = policy < 0 ? SCHED_OTHER : policy & ~SCHED_RESET_ON_FORK;
+    return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
 /* Told by the worker, which asks the kernel; or found out by a gap of our own. */
 static bool wait_is_crowded(struct rdmad_ring *r) {
     if (ringword_peek(&r->daemon->crowded))
         return true;
     return r->crowd.crowded && rdmad_crowd_lasts(&r->crowd, rdmad_monotonic_ns(), NULL);
+}
+
+/* How long to spin for; 0: sleep. */
+static uint64_t wait_spin_ns(struct rdmad_ring *r) {
+    bool crowded = r->spin_max_ns && wait_is_crowded(r);
+    if (crowded && !thread_is_realtime())
+        return 0;
+    bool full = r->waits % (crowded ? FULL_SPIN_CROWDED : FULL_SPIN_EVERY) == 0;
+    return full ? r->spin_max_ns : r->spin_ns;
 }
 
 /* The CPU is offered to others now and then; where they kept it too long the spin is over. */
@@ -105,15 +124,16 @@ static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
 }
 
 bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
-    bool full = ++r->waits % FULL_SPIN_EVERY == 0;
+    r->waits++;
     if (rdmad_ring_awaits_revival(r)) {
         rdmad_ring_await_revival(r, deadline_ns);
         return false;
     }
     if (wait_is_over(r))
         return true;
-    if (r->spin_max_ns && !wait_is_crowded(r)) {
-        if (wait_spin(r, full ? r->spin_max_ns : r->spin_ns, deadline_ns)) {
+    uint64_t spin_ns = wait_spin_ns(r);
+    if (spin_ns) {
+        if (wait_spin(r, spin_ns, deadline_ns)) {
             r->spin_ns = r->spin_max_ns;
             return true;
         }

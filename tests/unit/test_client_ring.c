@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <rdmad/rdmad.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -157,6 +158,65 @@ Test(ring, nobody_spins_where_the_daemon_says_that_it_is_crowded) {
     for (int i = 0; i < 100 && yields == 0; i++) /* this thread may be off its CPU meanwhile */
         cr_assert_eq(rdmad_ring_wait(ring, 5, &cqe), RDMAD_E_TIMEOUT);
     cr_assert_gt(yields, 0u, "and they do when it does not");
+}
+
+static int policy = SCHED_OTHER;
+
+int sched_getscheduler(pid_t pid) {
+    (void)pid;
+    return policy;
+}
+
+Test(ring, a_realtime_thread_spins_where_it_is_crowded_and_no_other_does) {
+    static const struct {
+        int policy;
+        bool spins;
+    } all[] = {{SCHED_FIFO, true},
+               {SCHED_RR, true},
+               {SCHED_FIFO | SCHED_RESET_ON_FORK, true},
+               {SCHED_RR | SCHED_RESET_ON_FORK, true},
+               {SCHED_OTHER | SCHED_RESET_ON_FORK, false},
+               {SCHED_BATCH, false},
+               {SCHED_IDLE, false},
+               {SCHED_DEADLINE, false},
+               {-1, false}};
+    const struct rdmad_cqe *cqe;
+
+    submit_write(1);
+    fake.ring->daemon->crowded = 1;
+    for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        policy = all[i].policy;
+        yields = 0;
+        for (int k = 0; k < 100 && (k == 0 || (all[i].spins && yields == 0)); k++)
+            cr_assert_eq(rdmad_ring_wait(ring, 5, &cqe), RDMAD_E_TIMEOUT);
+        cr_assert_eq(yields > 0, all[i].spins, "policy %#x: %u yields", (unsigned)policy, yields);
+    }
+}
+
+/* Of 256 waits in vain, after it has learned that they are; a spin in full yields some 20 times. */
+static unsigned spins_in_full(void) {
+    const struct rdmad_cqe *cqe;
+    unsigned full = 0;
+
+    for (unsigned i = 0; i < 16 + 256; i++) {
+        yields = 0;
+        cr_assert_eq(rdmad_ring_wait(ring, 1, &cqe), RDMAD_E_TIMEOUT);
+        full += i >= 16 && yields > 5;
+    }
+    return full;
+}
+
+Test(ring, a_realtime_thread_spins_in_full_more_seldom_where_it_is_crowded) {
+    unsigned full = 0;
+
+    submit_write(1);
+    policy = SCHED_FIFO;
+    fake.ring->daemon->crowded = 1;
+    cr_assert_leq(full = spins_in_full(), 2u, "%u", full);
+    fake.ring->daemon->crowded = 0;
+    for (int i = 0; i < 20 && full <= 2; i++) /* this thread may be off its CPU meanwhile */
+        full = spins_in_full();
+    cr_assert_gt(full, 2u, "%u", full);
 }
 
 static void *complete_later(void *arg) {
