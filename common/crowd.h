@@ -10,8 +10,9 @@
  * A spin that finds work (a hit) saves a wake-up; a gap costs as long as it lasts. As long as the
  * gaps are paid for by the hits before them (by RDMAD_CROWD_CREDIT_NS at most), they are only slow
  * moments. A gap that is not paid for ends the spin, and it is *crowded*: nobody spins, not for a
- * microsecond. A thread that sleeps is run at once when it is woken because it has used less than
- * its share, and each spin uses that up.
+ * microsecond, but clients' realtime threads, which have no share to use up. A thread that sleeps
+ * is run at once when it is woken because it has used less than its share, and each spin uses that
+ * up.
  *
  * It stays crowded for RDMAD_CROWD_TIMES as long as the gap (RDMAD_CROWD_FIRST_NS at most), so that
  * one slow moment is soon forgotten. If the next gap comes that soon after it, it stays crowded for

@@ -130,8 +130,8 @@ struct rdmad_options {
     const char *name; /* shown to operators, _ for what no name may have; NULL: the program's */
     uint32_t ring_entries;   /* of the blocking calls' ring, up to RDMAD_RING_MAX_ENTRIES; 0: 64 */
     int64_t spin_us;         /* spin this long before sleeping, 10,000 at most; -1: as the daemon
-                                advises. Where other programs want all CPUs only threads with a
-                                realtime policy (sched(7)) spin */
+                                advises. Where other programs want all CPUs only threads of
+                                SCHED_FIFO and SCHED_RR spin (sched(7)) */
     int64_t call_timeout_ms; /* how long the daemon may be silent when it was asked something, by a
                                 call or by who waits (above); 0: 30 s, -1: for ever */
     int64_t resume; /* 1: the session outlives its daemon, see rdmad_open; 0: it does not */

@@ -4,7 +4,7 @@
  *
  * A range is cut into blocks of 256 KiB that it covers, pages that it covers beside them, and parts
  * of the pages at its ends. Each is taken in its own word: a short range in two atomic steps, a
- * long one in two for each block, and in some hundred at its ends.
+ * long one in two and 64 loads for each block, and in some hundreds at its ends.
  *
  *   block   one word: a writer, or how many readers hold all of it
  *   page    one word: the same for the whole page, and how many parts of it are held either way

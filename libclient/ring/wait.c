@@ -7,10 +7,10 @@
  * brings the full length back. One wait in sixteen spins in full whatever the past says, or a ring
  * that has once gone to sleeping would never find out that its ops have become fast. While spinning
  * the thread offers its CPU to others every now and then: on a small machine the one to run may be
- * the daemon's worker itself. Where programs take it that give nothing back nobody spins
- * (common/crowd.h), except for a thread with a realtime policy: the kernel gives its CPU to none of
- * those programs. Nor does it give it to the worker, which may have been put aside for that thread
- * and wait for it to sleep; so it spins in full more seldom there.
+ * the daemon's worker itself. Where programs take it that give nothing back, only threads with a
+ * realtime policy spin (common/crowd.h): the kernel gives their CPUs to none of those programs. It
+ * gives them to no worker either, which then may run only when the thread sleeps. So there one wait
+ * in 128 spins in full, which is too few to be seen in a p99.
  *
  * The order before sleeping is arm, look again, sleep, drain, disarm; with the daemon's publish and
  * ask on the other side one of the two always sees the other.
@@ -33,7 +33,7 @@
 #define YIELD_EVERY_NS 1000u /* as daemon/op/tool/spin.c, and for the same reason */
 #define PAUSES_PER_CLOCK 16u
 #define FULL_SPIN_EVERY 16u
-#define FULL_SPIN_CROWDED 128u /* where it is crowded: fewer than one wait in a hundred */
+#define FULL_SPIN_CROWDED 128u
 
 static bool wait_is_over(const struct rdmad_ring *r) {
     return ringword_peek(&r->daemon->cq_tail) != r->cq_tail;
@@ -49,10 +49,9 @@ static bool wait_look(const struct rdmad_ring *r) {
     return false;
 }
 
-/* The calling thread runs before all programs that have no such policy (sched(7)). */
+/* No program that only computes has the CPU while the calling thread wants it (sched(7)). */
 static bool thread_is_realtime(void) {
-    int policy = sched_getscheduler(0);
-    policy = policy < 0 ? SCHED_OTHER : policy & ~SCHED_RESET_ON_FORK;
+    int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK; /* of an error: neither of the two */
     return policy == SCHED_FIFO || policy == SCHED_RR;
 }
 
@@ -65,7 +64,9 @@ static bool wait_is_crowded(struct rdmad_ring *r) {
 
 /* How long to spin for; 0: sleep. */
 static uint64_t wait_spin_ns(struct rdmad_ring *r) {
-    bool crowded = r->spin_max_ns && wait_is_crowded(r);
+    if (r->spin_max_ns == 0)
+        return 0;
+    bool crowded = wait_is_crowded(r);
     if (crowded && !thread_is_realtime())
         return 0;
     bool full = r->waits % (crowded ? FULL_SPIN_CROWDED : FULL_SPIN_EVERY) == 0;

@@ -146,7 +146,7 @@ int sched_yield(void) {
     return 0;
 }
 
-Test(ring, nobody_spins_where_the_daemon_says_that_it_is_crowded) {
+Test(ring, who_is_not_realtime_does_not_spin_where_the_daemon_says_that_it_is_crowded) {
     const struct rdmad_cqe *cqe;
 
     submit_write(1);
@@ -193,7 +193,7 @@ Test(ring, a_realtime_thread_spins_where_it_is_crowded_and_no_other_does) {
     }
 }
 
-/* Of 256 waits in vain, after it has learned that they are; a spin in full yields some 20 times. */
+/* How many of 256 waits in vain spin in full (10 to 20 yields), after 16 to learn from. */
 static unsigned spins_in_full(void) {
     const struct rdmad_cqe *cqe;
     unsigned full = 0;
@@ -212,9 +212,11 @@ Test(ring, a_realtime_thread_spins_in_full_more_seldom_where_it_is_crowded) {
     submit_write(1);
     policy = SCHED_FIFO;
     fake.ring->daemon->crowded = 1;
-    cr_assert_leq(full = spins_in_full(), 2u, "%u", full);
+    for (int i = 0; i < 20 && full < 2; i++) /* this thread may be off its CPU meanwhile */
+        cr_assert_leq(full = spins_in_full(), 2u, "%u", full);
+    cr_assert_eq(full, 2u, "%u", full);
     fake.ring->daemon->crowded = 0;
-    for (int i = 0; i < 20 && full <= 2; i++) /* this thread may be off its CPU meanwhile */
+    for (int i = 0; i < 20 && full <= 2; i++)
         full = spins_in_full();
     cr_assert_gt(full, 2u, "%u", full);
 }
