@@ -8,6 +8,7 @@ import tempfile
 import time
 
 import peers
+import placed
 
 RATE_DEPTH, BANDWIDTH_DEPTH = peers.RATE_DEPTH, peers.BANDWIDTH_DEPTH
 SECONDS = 1
@@ -127,6 +128,12 @@ class Ours:
 
     def latency(self, op, size):
         return self.bench(op, size, 1)["lat_us"]["p50"]
+
+    def placed_latency(self, op, size):
+        """Beside others that are placed alike."""
+        pids = self.daemons.pids
+        with placed.alike(pids["lessee"], pids["owner"], pids["owner's"]):
+            return self.latency(op, size)
 
     def one_at_a_time(self, op, size):
         return 1000 * self.bench(op, size, 1)["msg_rate_mops"]

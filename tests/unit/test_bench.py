@@ -30,8 +30,8 @@ def load(name):
 
 
 compare, plot = load("compare"), load("plot")
-guest, peers, processors, rdmad, shares, spent = (compare.guest, compare.peers, compare.processors, compare.rdmad,
-                                                   compare.shares, compare.spent)
+guest, peers, placed, processors, rdmad, shares, spent = (
+    compare.guest, compare.peers, compare.rdmad.placed, compare.processors, compare.rdmad, compare.shares, compare.spent)
 
 BANDWIDTH = """\
 ---------------------------------------------------------------------------------------
@@ -166,6 +166,40 @@ class TwoProcessors(unittest.TestCase):
         two.steadily(self.measure(1))
         self.assertEqual(two.notes(), [])
         self.assertEqual(self.on(lambda now: True).notes(), [], "nothing was measured")
+
+
+class Placed(unittest.TestCase):
+    def test_each_has_a_processor_or_the_clients_share_one_and_the_daemons_another(self):
+        self.assertEqual(placed.places([2, 3, 5, 7, 8]), (2, 3, 5, 7))
+        for cpus in ([4, 5], [4, 6, 5]):
+            self.assertEqual(placed.places(cpus), (4, 5, 5, 4))
+        self.assertEqual(placed.places([3]), (3, 3, 3, 3))
+
+    def test_all_threads_are_moved_and_come_back_whatever_happens(self):
+        before = os.sched_getaffinity(0)
+        if len(before) < 2:
+            self.skipTest("one processor only")
+        where = placed.places(sorted(before))
+
+        def cpus(pid):
+            return [os.sched_getaffinity(int(tid)) for tid in os.listdir(f"/proc/{pid}/task")]
+
+        two_threads = [sys.executable, "-c", "import threading; threading.Thread(target=input).start(); print(flush=True); "
+                                             "threading.Event().wait()"]
+        with contextlib.ExitStack() as stack:
+            started = [stack.enter_context(peers.started(two_threads, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+                       for _ in range(3)]
+            for p in started:
+                p.stdout.readline()
+            pids = [p.pid for p in started]
+            with self.assertRaises(rdmad.Failure), placed.alike(*pids):
+                self.assertEqual(os.sched_getaffinity(0), {where[0]})
+                self.assertEqual([cpus(pid) for pid in pids], [2 * [{cpu}] for cpu in where[1:]])
+                started[2].kill()
+                started[2].wait()
+                raise rdmad.Failure("no answer")
+            self.assertEqual(os.sched_getaffinity(0), before)
+            self.assertEqual([cpus(pid) for pid in pids[:2]], 2 * [2 * [before]])
 
 
 class Perftest(unittest.TestCase):
