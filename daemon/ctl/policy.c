@@ -123,6 +123,9 @@ static int find_subject(const struct ctl_call *call, const json_t *params, struc
                          "you are uid %u and may see your own policy only: another's needs admin "
                          "\"all\"",
                          (unsigned)caller->uid);
+    uint32_t tenant;
+    if (*s->who.socket && rows_find_tenant(ctl_state(call), s->who.socket, &tenant, err))
+        return err->code;
     s->who.gids = s->gids;
     if (rpc_text(params, "gids") && ctl_sees_all(call))
         return parse_gids(s, rpc_text(params, "gids"), err);
