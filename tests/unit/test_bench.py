@@ -111,6 +111,15 @@ class Rows(unittest.TestCase):
         plan.keep_only("want")
         self.assertEqual([len(plan.rows), len(plan.measures)], [1, 2])
 
+    def test_only_what_is_promised_of_is_left_if_that_is_asked_for(self):
+        plan = compare.Plan()
+        for name, promise in (("a wish", None), ("a promise", (0.5, None)), ("another", (0.5, 2))):
+            plan.row(name, "us", plan.measure(name.count, "x"), "", plan.measure(name.find, "x"), promise)
+        plan.keep_only("", promised=True)
+        self.assertEqual([row.name for row in plan.rows], ["a promise", "another"])
+        plan.keep_only("an", promised=True)
+        self.assertEqual([row.name for row in plan.rows], ["another"])
+
 
 class TwoProcessors(unittest.TestCase):
     """A cache line takes 0.07 us between them while they share a cache, and 0.3 while they do not."""
