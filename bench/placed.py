@@ -7,8 +7,8 @@ import os
 
 
 def places(cpus):
-    """Where the client, its daemon, the owner's daemon and the one who answers are: on a processor each, or else the
-    daemons on one and the clients on the other, which is the fastest of the ways to share two."""
+    """Where client, lessee's daemon, owner's daemon and answerer go: on a processor each, or else the two daemons on one
+    and the other two on another, which is the fastest of the ways to share two."""
     first, last = cpus[0], cpus[-1]
     return tuple(cpus[:4]) if len(cpus) >= 4 else (first, last, last, first)
 
@@ -22,7 +22,7 @@ def move(pid, cpus):
 
 @contextlib.contextmanager
 def alike(lessee, owner, answerer):
-    """Of these processes, and of what this thread starts meanwhile, which is the client."""
+    """Places these three, and what this thread starts meanwhile (the client), until the block ends."""
     cpus = os.sched_getaffinity(0)
     client, *others = places(sorted(cpus))
     pids = lessee, owner, answerer

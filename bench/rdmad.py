@@ -81,9 +81,10 @@ class Ours:
         self.iterations = iterations  # size -> how many; None: for SECONDS
         self.seconds = seconds
         self.watch = watch            # called around each measurement (spent.py)
-        self.uri = self.serve(span)
+        self.uri, self.server = self.serve(span)
 
     def serve(self, span):
+        """The URI of memory that somebody grants, and that process."""
         p = self.daemons.start(
             [self.daemons.rdmactl, "-d", self.daemons.owner, "bench", "serve", "--ttl", "3600s",
              "--span", str(span)], stdout=subprocess.PIPE, text=True)
@@ -91,7 +92,7 @@ class Ours:
         if not uri.startswith("rdmad://"):
             raise Failure("rdmactl bench serve printed no lease URI")
         self.daemons.pids["owner's"] = p.pid
-        return uri
+        return uri, p.pid
 
     def bench(self, op, size, depth, span=None):
         argv = [self.daemons.rdmactl, "-d", self.daemons.lessee, "-j", "bench", op,
@@ -130,9 +131,9 @@ class Ours:
         return self.bench(op, size, 1)["lat_us"]["p50"]
 
     def placed_latency(self, op, size):
-        """Beside others that are placed alike."""
+        """The same, with all that take part placed as placed.py says."""
         pids = self.daemons.pids
-        with placed.alike(pids["lessee"], pids["owner"], pids["owner's"]):
+        with placed.alike(pids["lessee"], pids["owner"], self.server):
             return self.latency(op, size)
 
     def one_at_a_time(self, op, size):

@@ -91,7 +91,7 @@ class Users:
     def worst(self):
         """Deep rings full of large ops, cancels and attaches, all of one user. Storms first: a session
         of theirs has to get in before the crowd has taken all that the user may have."""
-        self.large = self.large or self.ours.serve(2 * WORST[3])
+        self.large = self.large or self.ours.serve(2 * WORST[3])[0]
         with self.storm("cancel"), self.storm("attach"), \
                 self.client(OTHER, "bench_crowd", self.large, *WORST, self.span, "flood"):
             yield

@@ -124,7 +124,7 @@ static int find_subject(const struct ctl_call *call, const json_t *params, struc
                          "\"all\"",
                          (unsigned)caller->uid);
     uint32_t tenant;
-    if (*s->who.socket && rows_find_tenant(ctl_state(call), s->who.socket, &tenant, err))
+    if (socket && rows_find_tenant(ctl_state(call), socket, &tenant, err))
         return err->code;
     s->who.gids = s->gids;
     if (rpc_text(params, "gids") && ctl_sees_all(call))

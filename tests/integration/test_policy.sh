@@ -416,6 +416,9 @@ root why session "$session" >"$work/said"
 grep -q 'uid 65532 of tenant' "$work/said" || fail "why: $(<"$work/said")"
 expect_refused 'no tenant "green" has a socket here' root limit set uid:65532@green weight=1
 expect_refused 'no tenant "green" has a socket here' root policy show 65532 --socket green
+expect_refused "your own policy only" user 65533 policy show --socket green
+expect "(d['uid'], d['socket'], {r['key']: r['value'] for r in d['policy']}['weight']) == (65532, 'blue', 50)" \
+    root -j policy show 65532 --socket blue
 expect_refused 'no tenant "green" has a socket here' root trace --uid 65532@green
 expect_refused "your own limits only" user 65532 limit show uid:65532@blue
 echo "$size bytes moved by a tenant's socket alone"

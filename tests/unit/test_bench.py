@@ -14,6 +14,7 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -121,6 +122,15 @@ class Rows(unittest.TestCase):
         self.assertEqual([row.name for row in plan.rows], ["another"])
 
 
+    def test_a_promise_that_cannot_be_measured_ends_a_run_of_what_is_promised(self):
+        daemons = types.SimpleNamespace(work="/nowhere")
+        for asked, ends in ((False, contextlib.nullcontext()), (True, self.assertRaisesRegex(rdmad.Failure, "NumPy"))):
+            run = types.SimpleNamespace(build="", notes=[], promised=asked)
+            with unittest.mock.patch.object(compare.large, "has_python", return_value=False), ends:
+                compare.whole_gib(run, compare.Plan(), daemons)
+                self.assertIn("NumPy", run.notes[0])
+
+
 class TwoProcessors(unittest.TestCase):
     """A cache line takes 0.07 us between them while they share a cache, and 0.3 while they do not."""
 
@@ -183,6 +193,13 @@ class Placed(unittest.TestCase):
         for cpus in ([4, 5], [4, 6, 5]):
             self.assertEqual(placed.places(cpus), (4, 5, 5, 4))
         self.assertEqual(placed.places([3]), (3, 3, 3, 3))
+
+    def test_the_server_whose_memory_is_used_is_placed_and_not_another_of_the_same_daemons(self):
+        daemons = types.SimpleNamespace(pids={"lessee": 1, "owner": 2, "owner's": 4})
+        ours = types.SimpleNamespace(daemons=daemons, server=3, latency=lambda op, size: (op, size))
+        with unittest.mock.patch.object(placed, "alike", return_value=contextlib.nullcontext()) as alike:
+            self.assertEqual(rdmad.Ours.placed_latency(ours, "write", 8), ("write", 8))
+        alike.assert_called_once_with(1, 2, 3)
 
     def test_all_threads_are_moved_and_come_back_whatever_happens(self):
         before = os.sched_getaffinity(0)
@@ -413,14 +430,14 @@ class Names(unittest.TestCase):
                                      Ours=rdmad.Ours, Pool=rdmad.Pool, Leases=rdmad.Leases,
                                      SLICE=rdmad.SLICE)
         run = types.SimpleNamespace(build=ROOT, stack=None, notes=[], watch=None, explain=False,
-                                    poll="busy", devices=["rxe0", "rxe1"], later=[])
+                                    poll="busy", devices=["rxe0", "rxe1"], later=[], promised=False)
         with contextlib.ExitStack() as stack:
             def replace(where, name, value):
                 stack.callback(setattr, where, name, getattr(where, name))
                 setattr(where, name, value)
 
             replace(compare, "rdmad", fake)
-            replace(rdmad.Ours, "serve", lambda self, span: "rdmad://x")
+            replace(rdmad.Ours, "serve", lambda self, span: ("rdmad://x", 1))
             replace(peers.FabricPair, "__init__", lambda self, build: setattr(self, "program", "/"))
             replace(compare.large, "has_python", lambda build: True)
             for (scenario, plan), run.loaded in itertools.product(compare.PLANS.items(),
