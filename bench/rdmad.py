@@ -94,14 +94,14 @@ class Ours:
         self.daemons.pids["owner's"] = p.pid
         return uri, p.pid
 
-    def bench(self, op, size, depth, span=None):
+    def bench(self, op, size, depth, span=None, seconds=None):
         argv = [self.daemons.rdmactl, "-d", self.daemons.lessee, "-j", "bench", op,
                 "-q", str(depth), "--poll", self.poll]
         # One at a time and on a busy machine many would take minutes, and a median needs few.
         if self.iterations and depth > 1:
             argv += ["-n", str(self.iterations(size))]
         else:
-            argv += ["-D", f"{int(1000 * self.seconds)}ms"]
+            argv += ["-D", f"{int(1000 * (seconds or self.seconds))}ms"]
         if op != "nop":
             argv += ["-s", str(size)]
         if span:
@@ -131,10 +131,10 @@ class Ours:
         return self.bench(op, size, 1)["lat_us"]["p50"]
 
     def placed_latency(self, op, size):
-        """The same, with all that take part placed as placed.py says."""
+        """The same, for a slice, with all that take part placed as placed.py says."""
         pids = self.daemons.pids
         with placed.alike(pids["lessee"], pids["owner"], self.server):
-            return self.latency(op, size)
+            return self.bench(op, size, 1, seconds=SLICE)["lat_us"]["p50"]
 
     def one_at_a_time(self, op, size):
         return 1000 * self.bench(op, size, 1)["msg_rate_mops"]

@@ -196,9 +196,9 @@ class Placed(unittest.TestCase):
 
     def test_the_server_whose_memory_is_used_is_placed_and_not_another_of_the_same_daemons(self):
         daemons = types.SimpleNamespace(pids={"lessee": 1, "owner": 2, "owner's": 4})
-        ours = types.SimpleNamespace(daemons=daemons, server=3, latency=lambda op, size: (op, size))
+        ours = types.SimpleNamespace(daemons=daemons, server=3, bench=lambda *args, **kwargs: {"lat_us": {"p50": args}})
         with unittest.mock.patch.object(placed, "alike", return_value=contextlib.nullcontext()) as alike:
-            self.assertEqual(rdmad.Ours.placed_latency(ours, "write", 8), ("write", 8))
+            self.assertEqual(rdmad.Ours.placed_latency(ours, "write", 8), ("write", 8, 1))
         alike.assert_called_once_with(1, 2, 3)
 
     def test_all_threads_are_moved_and_come_back_whatever_happens(self):
