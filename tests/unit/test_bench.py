@@ -121,7 +121,6 @@ class Rows(unittest.TestCase):
         plan.keep_only("an", promised=True)
         self.assertEqual([row.name for row in plan.rows], ["another"])
 
-
     def test_a_promise_that_cannot_be_measured_ends_a_run_of_what_is_promised(self):
         daemons = types.SimpleNamespace(work="/nowhere")
         for asked, ends in ((False, contextlib.nullcontext()), (True, self.assertRaisesRegex(rdmad.Failure, "NumPy"))):
